@@ -1,0 +1,1 @@
+"""Gaussian-process models, shallow and deep, with uncertainty you can trust."""

@@ -1,0 +1,224 @@
+"""What every kernel is: a covariance function with named parameters, an algebra and a few optional abilities.
+
+A new kernel is one class with one method::
+
+    class Triangle(Kernel):
+        '''k(x, z) = variance · max(0, 1 − |x − z|)  on one column.'''
+
+        def __init__(self, variance=1.0):
+            super().__init__()
+            self.variance = positive(variance)
+
+        def forward(self, x, z):
+            return self.variance * (1 - torch.cdist(x, z)).clamp_min(0)
+
+Everything else follows: ``diag``, sums and products, columns, derivatives by autograd, a function axis.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.errors import InputError, UnsupportedError
+from stratagp.parameters import Parameter, Parameterised, describe_parameters
+from stratagp.types import Gaussian
+
+if TYPE_CHECKING:
+    from stratagp.kernels.features import FeatureMap
+
+_DIAG_CHUNK = 256
+
+registry: dict[str, type[Kernel]] = {}
+"""Every concrete kernel class by name; tests walk it, and model files name kernels by it."""
+
+Column = int | str
+Columns = Column | slice | Sequence[Column]
+
+
+class Kernel(Parameterised, ABC):
+    """A covariance function ``k(x, z)``.
+
+    Subclasses write :meth:`forward` for points ``n d`` and ``m d`` and read their parameters as tensors; with a
+    function axis on the parameters (see :meth:`replicate`) the same formula returns ``q n m``. The kernel computes in
+    the precision of its parameters (float64 unless ``kernel.float()``) and converts its inputs to it.
+
+    ``differentiable`` says how many mean-square derivatives the process has: 0, 1, 2 … or infinity.
+    """
+
+    differentiable: float = 0
+
+    takes_tensors: bool = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not getattr(cls.forward, "__isabstractmethod__", False) and not cls.__name__.startswith("_"):
+            registry[cls.__name__] = cls
+
+    @abstractmethod
+    def forward(self, x: Any, z: Any) -> Float[Tensor, "*q n m"]:
+        """The matrix of ``k(xᵢ, zⱼ)``."""
+
+    def __call__(self, x: Any, z: Any = None) -> Float[Tensor, "*q n m"]:
+        """``k(x, z)``, or ``k(x, x)`` where ``z`` is left out; inputs are checked and converted first."""
+        if not self.takes_tensors:
+            return super().__call__(x, x if z is None else z)
+        same = z is None or z is x
+        x = self._points(x, "x")
+        z = x if same else self._points(z, "z")
+        if x.shape[-1] != z.shape[-1]:
+            raise InputError(f"x has {x.shape[-1]} columns and z has {z.shape[-1]}; they must agree")
+        self._check_columns(x.shape[-1])
+        return super().__call__(x, z)
+
+    def _check_columns(self, columns: int) -> None:
+        for name, child in self._modules.items():
+            if not isinstance(child, Parameter):
+                continue
+            if child.awaits_columns:
+                raise InputError(
+                    f"{type(self).__name__}(ard=True) does not know its number of columns yet: call "
+                    f"kernel.bind({columns}), write ard={columns}, or fit it through an estimator"
+                )
+            if child.per_column and child.raw.shape[-1] != columns:
+                raise InputError(
+                    f"{type(self).__name__} has a {name} for each of {child.raw.shape[-1]} columns, "
+                    f"but the points have {columns}"
+                )
+
+    def diag(self, x: Any) -> Float[Tensor, "*q n"]:
+        """``k(xᵢ, xᵢ)`` for each row, without the matrix."""
+        blocks = [self(rows).diagonal(dim1=-2, dim2=-1) for rows in self._points(x, "x").split(_DIAG_CHUNK, -2)]
+        return torch.cat(blocks, -1)
+
+    def _points(self, x: Any, name: str) -> Float[Tensor, "*q n d"]:
+        x = torch.as_tensor(x)
+        if x.dim() not in (2, 3):
+            hint = "; a single column is x[:, None]" if x.dim() == 1 else ""
+            raise InputError(f"{name} must be points in rows, shape (n, d), got shape {tuple(x.shape)}{hint}")
+        own = next(self.parameters(), None)
+        if own is not None:
+            return x.to(own)
+        return x if x.is_floating_point() else x.to(torch.float64)
+
+    @property
+    def functions(self) -> int | None:
+        """How many latent functions have their own values here (the leading axis ``q``), or None."""
+        sizes = {item.parameter.functions for item in self.named_values()} - {None}
+        return max(sizes) if sizes else None
+
+    def replicate(self, functions: int) -> Kernel:
+        """Give each of ``functions`` latent functions its own copy of every parameter; returns the kernel.
+
+        >>> from stratagp import kernels as k
+        >>> k.RBF().replicate(3)(torch.zeros(2, 1)).shape
+        torch.Size([3, 2, 2])
+        """
+        if functions < 1:
+            raise InputError(f"functions must be at least 1, got {functions}")
+        for item in list(self.named_values()):
+            item.parameter.replicate(functions)
+        return self
+
+    def bind(self, columns: int | Sequence[str]) -> Kernel:
+        """Tell the kernel its input columns, by number or by name; returns the kernel.
+
+        Resolves ``.on("name")`` and gives ``ard=True`` kernels one lengthscale a column. Estimators call it.
+        """
+        self._bind([str(i) for i in range(columns)] if isinstance(columns, int) else list(columns))
+        return self
+
+    def _bind(self, names: list[str]) -> None:
+        for child in self._modules.values():
+            if isinstance(child, Kernel):
+                child._bind(names)
+            elif isinstance(child, Parameter) and child.awaits_columns:
+                child.spread(len(names))
+
+    # --- the algebra; its classes live in ``algebra`` and are found in the registry ---
+
+    def __add__(self, other: Kernel | float) -> Kernel:
+        return registry["Sum"](self, other)
+
+    def __radd__(self, other: float) -> Kernel:
+        return registry["Sum"](other, self)
+
+    def __mul__(self, other: Kernel | float) -> Kernel:
+        return registry["Product"](self, other)
+
+    def __rmul__(self, other: float) -> Kernel:
+        return registry["Product"](other, self)
+
+    def __pow__(self, exponent: int) -> Kernel:
+        return registry["Power"](self, exponent)
+
+    def on(self, columns: Columns) -> Kernel:
+        """The same kernel on some columns only: by index, slice, name or a list of them.
+
+        >>> from stratagp import kernels as k
+        >>> k.RBF().on([0, 2]) + k.Linear().on("year")
+        RBF(lengthscale=1, variance=1).on([0, 2]) + Linear(variance=1).on('year')
+        """
+        return registry["OnColumns"](self, columns)
+
+    def warp(self, function: Callable[[Tensor], Tensor]) -> Kernel:
+        """``k(u(x), u(z))`` for a function or torch module ``u`` of the inputs."""
+        return registry["Warped"](self, function)
+
+    @property
+    def parts(self) -> list[Kernel]:
+        """The kernels that this one is made of, in order."""
+        return [child for child in self._modules.values() if isinstance(child, Kernel)]
+
+    def _adopt(self, kernels: Sequence[Kernel]) -> None:
+        """Take ``kernels`` as parts named 0, 1, …; as smooth as the roughest of them."""
+        for i, kernel in enumerate(kernels):
+            self.add_module(str(i), kernel)
+        self._inherit(*kernels)
+
+    def _inherit(self, *kernels: Kernel) -> None:
+        self.differentiable = min(kernel.differentiable for kernel in kernels)
+        self.takes_tensors = all(kernel.takes_tensors for kernel in kernels)
+
+    # --- optional abilities ---
+
+    def psi0(self, q: Gaussian) -> Float[Tensor, "*q n"]:
+        """``E k(x, x)`` for ``x ~ N(q.mean, diag q.var)``."""
+        raise UnsupportedError(self._no("closed-form expectation under Gaussian inputs"))
+
+    def psi1(self, q: Gaussian, z: Float[Tensor, "m d"]) -> Float[Tensor, "*q n m"]:
+        """``E k(x, z)``."""
+        raise UnsupportedError(self._no("closed-form expectation under Gaussian inputs"))
+
+    def psi2(self, q: Gaussian, z: Float[Tensor, "m d"]) -> Float[Tensor, "*q n m m"]:
+        """``E k(x, z) k(x, z')``."""
+        raise UnsupportedError(self._no("closed-form expectation under Gaussian inputs"))
+
+    def random_features(
+        self, n_features: int, dim: int, generator: torch.Generator | None = None
+    ) -> FeatureMap:
+        """A finite feature map φ with ``E φ(x)·φ(z) = k(x, z)``, drawn from the kernel's spectral density."""
+        raise UnsupportedError(self._no("random features"))
+
+    def _no(self, ability: str) -> str:
+        return f"{type(self).__name__} has no {ability}"
+
+    # --- printing ---
+
+    def describe(self) -> str:
+        """The kernel as an expression with its values."""
+        return f"{type(self).__name__}({', '.join(filter(None, [self._settings(), describe_parameters(self)]))})"
+
+    def _settings(self) -> str:
+        """Constructor arguments that are not parameters, as they are printed; empty for most kernels."""
+        return ""
+
+    def __repr__(self) -> str:
+        return self.describe()
+
+

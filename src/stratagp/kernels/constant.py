@@ -1,0 +1,55 @@
+"""Kernels without a lengthscale: a constant offset and white noise."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.kernels.base import Kernel
+from stratagp.kernels.stationary import constant_diag
+from stratagp.parameters import Parameter, Value, positive
+
+
+class Constant(Kernel):
+    """``k(x, z) = variance``: functions that are constant, at an unknown height."""
+
+    differentiable = math.inf
+
+    def __init__(self, variance: Value | Parameter = 1.0) -> None:
+        super().__init__()
+        self.variance = positive(variance)
+
+    def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """The variance everywhere."""
+        batch = torch.broadcast_shapes(x.shape[:-2], z.shape[:-2], self.variance.shape[:-2])
+        return self.variance.expand(*batch, x.shape[-2], z.shape[-2])
+
+    def diag(self, x: Any) -> Float[Tensor, "*q n"]:
+        """The variance, at every row."""
+        return constant_diag(self.variance, self._points(x, "x"))
+
+
+class White(Kernel):
+    """``k(x, z) = variance`` where ``x = z`` and 0 elsewhere: a value of its own at each place.
+
+    Rows with the same inputs share that value; noise that differs between repeated measurements belongs to the
+    model's ``noise``.
+    """
+
+    differentiable = -1
+
+    def __init__(self, variance: Value | Parameter = 1.0) -> None:
+        super().__init__()
+        self.variance = positive(variance)
+
+    def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """The variance where two rows are equal."""
+        return self.variance * (torch.cdist(x, z, p=0) == 0)
+
+    def diag(self, x: Any) -> Float[Tensor, "*q n"]:
+        """The variance, at every row."""
+        return constant_diag(self.variance, self._points(x, "x"))

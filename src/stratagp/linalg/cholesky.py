@@ -1,0 +1,136 @@
+"""Cholesky factors with a stated policy for matrices that are not quite positive definite.
+
+The policy: factor the matrix as it is; if that fails add jitter to the diagonal, from 1e-10 (float64) or 1e-7
+(float32) of the mean diagonal up to 1e-3, ten times more at each try, and warn how much it took; if that fails too,
+raise an error that names the kernel, the likely cause and the remedy. NaN and infinity are an error at once.
+"""
+
+import warnings
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.errors import InputError, NotPositiveDefiniteError, NumericalWarning
+
+LARGEST_JITTER = 1e-3
+_EIGENVALUE_LIMIT = 2000  # above this many rows a failed matrix is reported without its smallest eigenvalue
+
+
+def cholesky(a: Float[Tensor, "*q n n"], name: str = "the matrix") -> Float[Tensor, "*q n n"]:
+    """Lower triangular ``L`` with ``L Lᵀ = A``, after the jitter policy of this module.
+
+    ``name`` says in warnings and errors whose matrix it is. Gradients pass to ``a``. In a batch only the matrices
+    that need jitter get it.
+
+    >>> cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    tensor([[2., 0.],
+            [1., 2.]])
+    """
+    check_square(a, name)
+    factor, info = torch.linalg.cholesky_ex(a)
+    failed = _failed(factor, info)
+    if not failed.any():
+        return factor
+    _refuse_bad_entries(a, name)
+    level = a.diagonal(dim1=-2, dim2=-1).mean(-1)
+    jitter = torch.zeros_like(level)
+    for relative in jitter_steps(a.dtype):
+        jitter = torch.where(failed, relative * level, jitter)
+        factor, info = torch.linalg.cholesky_ex(a + torch.diag_embed(jitter[..., None].expand(a.shape[:-1])))
+        failed = _failed(factor, info)
+        if not failed.any():
+            warn_jitter(name, relative)
+            return factor
+    raise NotPositiveDefiniteError(diagnose(a, name))
+
+
+def factor_with_jitter(
+    attempt: Callable[[float], Float[Tensor, "n n"] | None], a: Float[Tensor, "n n"], name: str
+) -> Float[Tensor, "n n"]:
+    """The same policy around any factorisation: ``attempt(jitter)`` returns None where the matrix fails."""
+    factor = attempt(0.0)
+    if factor is not None:
+        return factor
+    _refuse_bad_entries(a, name)
+    level = float(a.diagonal().mean())
+    for relative in jitter_steps(a.dtype):
+        factor = attempt(relative * level)
+        if factor is not None:
+            warn_jitter(name, relative)
+            return factor
+    raise NotPositiveDefiniteError(diagnose(a, name))
+
+
+def check_square(a: Tensor, name: str) -> None:
+    """Refuse matrices that are not square, or whose first row and first column differ (a cheap sign of asymmetry)."""
+    if a.dim() < 2 or a.shape[-1] != a.shape[-2]:
+        raise InputError(f"{name} must be square to have a Cholesky factor, got shape {tuple(a.shape)}")
+    row, column = a.detach()[..., :1, :].mT, a.detach()[..., :, :1]
+    if a.numel() and not torch.allclose(row, column, rtol=1e-3, atol=1e-3 * float(row.abs().max()), equal_nan=True):
+        raise NotPositiveDefiniteError(
+            f"{name} is not symmetric: its first row and first column differ. A covariance matrix needs "
+            "k(x, z) = k(z, x); check the kernel with stratagp.testing.check_kernel"
+        )
+
+
+def jitter_steps(dtype: torch.dtype) -> list[float]:
+    """The relative jitters to try, in order."""
+    first = -10 if dtype == torch.float64 else -7
+    return [10.0**power for power in range(first, -2)]
+
+
+def warn_jitter(name: str, relative: float) -> None:
+    """Say aloud that jitter was needed."""
+    warnings.warn(
+        f"{name} is numerically singular; {relative:.0e} of its mean diagonal was added to factor it. "
+        "Larger noise, fewer near-duplicate rows or shorter lengthscales avoid this",
+        NumericalWarning,
+        stacklevel=4,
+    )
+
+
+def _failed(factor: Tensor, info: Tensor) -> Tensor:
+    return (info != 0) | ~factor.diagonal(dim1=-2, dim2=-1).isfinite().all(-1)
+
+
+def _refuse_bad_entries(a: Tensor, name: str) -> None:
+    bad = ~a.detach().isfinite()
+    if bad.any():
+        row = int(bad.nonzero()[0, -2])
+        raise NotPositiveDefiniteError(
+            f"{name} has NaN or infinite entries, the first in row {row}. Look for missing values in that row of the "
+            "inputs, or for a hyperparameter that has run away (a smaller learning step or a prior helps)"
+        )
+
+
+def diagnose(a: Float[Tensor, "*q n n"], name: str) -> str:
+    """Why a matrix may have failed, in words, with the remedy."""
+    first = a.detach().reshape(-1, *a.shape[-2:])[0].double()
+    diagonal = first.diagonal()
+    low, high = float(diagonal.min()), float(diagonal.max())
+    asymmetry = float((first - first.mT).abs().max())
+    if asymmetry > 1e-6 * max(high, 1e-300):
+        cause = f"it is not symmetric (largest difference {asymmetry:.2g}): check that k(x, z) = k(z, x)"
+    elif low <= 0:
+        cause = f"its diagonal falls to {low:.3g}: a variance must be positive"
+    elif high / low > 1e8:
+        cause = f"its diagonal spans {low:.1e} to {high:.1e}: standardise the inputs or bound the kernel's variances"
+    elif _duplicate_rows(first):
+        cause = "some rows of the data are the same, or nearly so: remove duplicates or give the model noise"
+    else:
+        cause = "the kernel may not be positive definite: test it with stratagp.testing.check_kernel"
+    eigenvalue = ""
+    if len(first) <= _EIGENVALUE_LIMIT:
+        eigenvalue = f" (smallest eigenvalue {float(torch.linalg.eigvalsh(first)[0]):.3g})"
+    return (
+        f"{name}, {len(first)} × {len(first)}, is not positive definite{eigenvalue}, even with jitter of "
+        f"{LARGEST_JITTER:.0e} of its mean diagonal. Likely cause: {cause}"
+    )
+
+
+def _duplicate_rows(a: Float[Tensor, "n n"]) -> bool:
+    scale = a.diagonal().rsqrt()
+    correlation = (a * scale * scale[:, None]).fill_diagonal_(0)
+    return bool((correlation > 1 - 1e-7).any())

@@ -1,0 +1,186 @@
+"""Scaled squared distances and the Gaussian kernel, without tensors of size n × m × d.
+
+With weights ``w`` (inverse lengthscales), ``r²ᵢⱼ = Σ_d w_d² (x_id − z_jd)²`` is one matrix product of the points
+extended by their squared norms. Its derivatives contract the incoming gradient ``G`` (n × m) with the points:
+
+    ∂/∂xᵢ = 2w² ∘ (gᵢ xᵢ − (Gz)ᵢ)          gᵢ = Σⱼ Gᵢⱼ,   hⱼ = Σᵢ Gᵢⱼ
+    ∂/∂zⱼ = 2w² ∘ (hⱼ zⱼ − (Gᵀx)ⱼ)
+    ∂/∂w  = 2w  ∘ Σᵢ (gᵢ xᵢ² − 2 xᵢ (Gz)ᵢ + (Gz²)ᵢ)
+
+so the single product ``G [z, z², 1]`` serves x and w, and ``Gᵀ [x, 1]`` serves z; what needs no gradient is not
+computed. Points are centred first, since a difference does not know the origin but rounding does.
+
+Shapes: points ``*q n d`` and ``*q m d``; weights broadcast against them, such as ``d``, ``q 1 d`` or a number.
+Where only the weights or ``z`` carry the function axis, ``z`` is scaled and ``x`` multiplied once for all functions.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+_CHUNK = 2**19  # numbers of a gradient matrix that are handled at once: about the size of a second-level cache
+
+
+def scaled_sqdist(
+    x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"], weight: Float[Tensor, "..."]
+) -> Float[Tensor, "*q n m"]:
+    """``Σ_d w_d² (x_id − z_jd)²``, exact where points nearly coincide, twice differentiable.
+
+    >>> x = torch.tensor([[0.0], [1.0]])
+    >>> scaled_sqdist(x, x, torch.tensor(2.0))
+    tensor([[0., 4.],
+            [4., 0.]])
+    """
+    return _ScaledSqdist.apply(x, z, weight)
+
+
+def gaussian_kernel(
+    x: Float[Tensor, "*qx n d"],
+    z: Float[Tensor, "*qz m d"],
+    weight: Float[Tensor, "..."],
+    variance: Float[Tensor, "..."],
+) -> Float[Tensor, "*q n m"]:
+    """``v exp(−½ Σ_d w_d² (x_id − z_jd)²)``: one matrix product and one pass, one n × m buffer kept for the gradient.
+
+    >>> x = torch.tensor([[0.0], [1.0]])
+    >>> gaussian_kernel(x, x, torch.tensor(1.0), torch.tensor(2.0))
+    tensor([[2.0000, 1.2131],
+            [1.2131, 2.0000]])
+    """
+    return _GaussianKernel.apply(x, z, weight, variance)
+
+
+class _ScaledSqdist(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, z: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(x, z, weight)
+        xc, zc = _centre(x, z)
+        norms = _norm(xc, weight), _norm(zc, weight)
+        r2 = _quadratic(xc, zc, weight, *norms, scale=1.0)
+        return _repair_(r2, xc, zc, weight, *norms)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        x, z, weight = ctx.saved_tensors
+        return _contract(grad, x, z, weight, ctx.needs_input_grad)
+
+
+class _GaussianKernel(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, z: Tensor, weight: Tensor, variance: Tensor) -> Tensor:
+        xc, zc = _centre(x, z)
+        k = _quadratic(xc, zc, weight, _norm(xc, weight) - 2 * _log(variance), _norm(zc, weight), scale=-0.5).exp_()
+        if x is z:
+            k.diagonal(dim1=-2, dim2=-1).copy_(variance.squeeze(-1) if variance.dim() else variance)
+        ctx.save_for_backward(x, z, weight, variance, k)
+        return k
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        x, z, weight, variance, k = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a second derivative is wanted: everything in terms of k and the inputs
+            h = grad * k
+            points = _contract(-0.5 * h, x, z, weight, ctx.needs_input_grad)
+            return *points, (h / variance).sum_to_size(variance.shape)
+        return _gaussian_backward(grad, k, x, z, weight, variance, ctx.needs_input_grad)
+
+
+def _centre(x: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    centre = z.reshape(-1, z.shape[-1]).mean(0)
+    xc = x - centre
+    return xc, xc if x is z else z - centre
+
+
+def _norm(x: Tensor, weight: Tensor) -> Float[Tensor, "*q n"]:
+    """``Σ_d w_d² x_d²``, without a tensor of size q × n × d where only the weights have a function axis."""
+    if weight.dim() < 3 or x.dim() == 3:
+        return (x * weight).square().sum(-1)
+    weights = weight.square().expand(-1, -1, x.shape[-1])
+    return (weights @ x.square().mT).squeeze(-2)
+
+
+def _log(variance: Tensor) -> Tensor:
+    """``log v`` in a shape that adds to norms ``*q n``."""
+    return variance.log().squeeze(-1) if variance.dim() else variance.log()
+
+
+def _quadratic(x: Tensor, z: Tensor, weight: Tensor, x_norm: Tensor, z_norm: Tensor, scale: float) -> Tensor:
+    """``scale · (x_norm + z_norm − 2 Σ_d w_d² x_d z_d)`` by products of extended points."""
+    scaled = z * weight.square()
+    if x.dim() == 2 and scaled.dim() == 2 and x_norm.dim() == 1:
+        left = torch.cat([x, x_norm[:, None], torch.ones_like(x_norm)[:, None]], -1)
+        right = torch.cat([-2 * scaled, torch.ones_like(z_norm)[:, None], z_norm[:, None]], -1)
+        return (scale * left) @ right.mT
+    if scaled.dim() == 3 and x.dim() == 2:  # one product for all functions; z_norm rides along
+        right = torch.cat([-2 * scale * scaled, scale * z_norm.expand(scaled.shape[:-1])[..., None]], -1)
+        left = torch.cat([x, torch.ones_like(x[:, :1])], -1)
+        out = (right.flatten(0, 1) @ left.mT).unflatten(0, scaled.shape[:-1])
+        return out.add_(scale * x_norm[..., None, :]).mT
+    cross = -2 * scale * (x @ scaled.mT)
+    return cross + scale * x_norm[..., None] + scale * z_norm[..., None, :]
+
+
+def _repair_(r2: Tensor, x: Tensor, z: Tensor, weight: Tensor, x_norm: Tensor, z_norm: Tensor) -> Tensor:
+    """Recompute, from differences, the entries that lost more than half of their digits to cancellation."""
+    if x is z:
+        r2.diagonal(dim1=-2, dim2=-1).zero_()
+    scale = torch.maximum(x_norm.amax(), z_norm.amax()) if x_norm.numel() and z_norm.numel() else 1.0
+    lost = r2 < torch.finfo(r2.dtype).eps ** 0.5 * scale
+    rows = lost.nonzero(as_tuple=True)
+    for index in zip(*(i.split(2**16) for i in rows), strict=True):
+        *function, i, j = index
+        difference = _pick(x, function, i) - _pick(z, function, j)
+        size = r2.shape[:-2]
+        weights = weight.expand(*size, 1, x.shape[-1])[(*function, 0)] if weight.dim() > 1 else weight
+        r2[index] = (weights * difference).square().sum(-1)
+    return r2
+
+
+def _pick(points: Tensor, function: list[Tensor], row: Tensor) -> Tensor:
+    return points[(*function, row)] if points.dim() == 3 else points[row]
+
+
+def _contract(
+    grad: Tensor, x: Tensor, z: Tensor, weight: Tensor, needs: tuple[bool, ...]
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Derivatives of ``Σ G ∘ r²`` by the products of the module's docstring."""
+    x, z = _centre(x, z)
+    d = x.shape[-1]
+    to_x = to_z = to_weight = None
+    if needs[0] or needs[2]:
+        right = torch.cat([z, torch.ones_like(z[..., :1])] + ([z.square()] if needs[2] else []), -1)
+        gz, g, gz2 = (grad @ right).split([d, 1, d if needs[2] else 0], -1)
+    if needs[0]:
+        to_x = (2 * weight.square() * (g * x - gz)).sum_to_size(x.shape)
+    if needs[1]:
+        gx, h = (grad.mT @ torch.cat([x, torch.ones_like(x[..., :1])], -1)).split([d, 1], -1)
+        to_z = (2 * weight.square() * (h * z - gx)).sum_to_size(z.shape)
+    if needs[2]:
+        squares = g * x.square() - 2 * x * gz + gz2
+        to_weight = (2 * weight * squares).sum_to_size(weight.shape)
+    return to_x, to_z, to_weight
+
+
+def _gaussian_backward(
+    grad: Tensor, k: Tensor, x: Tensor, z: Tensor, weight: Tensor, variance: Tensor, needs: tuple[bool, ...]
+) -> tuple[Tensor | None, ...]:
+    """The derivatives of the Gaussian kernel, ``G ∘ K`` being formed a few rows at a time and used at once."""
+    if k.dim() == 3 or needs[0] or needs[1]:
+        h = grad * k
+        to_variance = (h.sum((-2, -1), keepdim=True) / variance).sum_to_size(variance.shape) if needs[3] else None
+        return *_contract(h.mul_(-0.5), x, z, weight, needs), to_variance
+    xc, zc = _centre(x, z)
+    right = torch.cat([zc, torch.ones_like(zc[:, :1]), zc.square()], -1)
+    products = torch.empty(len(k), right.shape[1], dtype=k.dtype, device=k.device)
+    step = max(1, _CHUNK // max(1, k.shape[1]))
+    buffer = torch.empty(min(step, len(k)), k.shape[1], dtype=k.dtype, device=k.device)
+    for start in range(0, len(k), step):
+        rows = slice(start, min(start + step, len(k)))
+        h = torch.mul(grad[rows], k[rows], out=buffer[: rows.stop - start])
+        torch.mm(h, right, out=products[rows])
+    gz, g, gz2 = products.split([x.shape[1], 1, x.shape[1]], -1)
+    squares = g * xc.square() - 2 * xc * gz + gz2
+    to_weight = (-weight * squares).sum_to_size(weight.shape) if needs[2] else None
+    return None, None, to_weight, (g.sum() / variance).sum_to_size(variance.shape) if needs[3] else None

@@ -1,0 +1,65 @@
+"""The whitened conditional of sparse Gaussian processes and its derivatives.
+
+With ``Kzz = L Lᵀ`` and ``q(v) = N(m, S)`` for the whitened inducing values ``v = L⁻¹u``, ``S = T Tᵀ``, the marginals at
+row n are, for ``A = L⁻¹ Kzx``,
+
+    mean = Aᵀ m,        var = kₙₙ − Σ A² + Σ (TᵀA)².
+
+Autograd would keep A, TᵀA and their squares and pass over each of them several times. Here only A and TᵀA are kept;
+with incoming gradients ``g`` of the mean and ``h`` of the variance,
+
+    ∂A = m gᵀ + 2 (T Tᵀ A − A) ∘ h,     ∂T = 2 tril(A ∘ h (TᵀA)ᵀ),     ∂m = A g,     ∂kₙₙ = h.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+def whitened_marginals(
+    a: Float[Tensor, "*q m n"],
+    kdiag: Float[Tensor, "*q n"],
+    mean: Float[Tensor, "q m"],
+    scale: Float[Tensor, "q m m"],
+) -> tuple[Float[Tensor, "n q"], Float[Tensor, "n q"]]:
+    """Mean and variance of ``q`` functions at ``n`` rows from the whitened projection ``a = L⁻¹ Kzx``.
+
+    ``a`` and ``kdiag`` may be shared between the functions (no function axis) or given for each. ``scale`` is lower
+    triangular; its upper part is not read. Variances are clamped above zero.
+    """
+    return _WhitenedMarginals.apply(a, kdiag, mean, scale)
+
+
+class _WhitenedMarginals(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, kdiag: Tensor, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        t = scale.tril()
+        ta = t.mT @ a
+        var = kdiag - a.square().sum(-2) + ta.square().sum(-2)
+        positive = var > 1e-10
+        ctx.save_for_backward(a, mean, t, ta, positive)
+        ctx.kdiag_shape = kdiag.shape
+        project = (a.mT @ mean.mT) if a.dim() == 2 else (a.mT @ mean[..., None]).squeeze(-1).mT
+        return project, var.clamp_min(1e-10).mT.contiguous()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, to_mean: Tensor, to_var: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        a, mean, t, ta, positive = ctx.saved_tensors
+        g, h = to_mean.mT, to_var.mT * positive
+        weighted = ta * h[:, None, :]
+        to_a = to_m = to_t = None
+        if ctx.needs_input_grad[0]:
+            to_a = torch.baddbmm(mean[..., None] * g[:, None, :], t, weighted, alpha=2)
+            if a.dim() == 2:
+                to_a = to_a.sum(0) - 2 * a * h.sum(0)
+            else:
+                to_a -= 2 * a * h[:, None, :]
+        if ctx.needs_input_grad[2]:
+            to_m = (a @ g.mT).mT if a.dim() == 2 else (a @ g[..., None]).squeeze(-1)
+        if ctx.needs_input_grad[3]:
+            to_t = (2 * (a @ weighted.mT)).tril()
+        return to_a, h.sum_to_size(ctx.kdiag_shape) if ctx.needs_input_grad[1] else None, to_m, to_t
