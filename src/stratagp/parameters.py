@@ -2,7 +2,7 @@
 
 A parameter is stored as a free tensor ``raw`` and read as its constrained value, so that any optimiser may move
 it. Positive parameters are the exponential of a free number: L-BFGS gets further in fewer evaluations than with
-softplus. A module that inherits from :class:`Parameterised` reads its parameters as plain tensors::
+softplus. A :class:`~stratagp.parameterised.Parameterised` module reads its parameters as plain tensors::
 
     self.variance = positive(1.0)      # stores the parameter
     self.variance * k                  # reads the value
@@ -14,19 +14,19 @@ written for ``n m`` matrices and ``n d`` points broadcasts to all functions with
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.distributions import biject_to, constraints
+from torch.distributions import biject_to, constraints, transform_to
+from torch.distributions.transforms import Transform
 
 from stratagp.errors import InputError
 from stratagp.priors import Prior
 
-Value = float | Sequence[float] | np.ndarray | Tensor
+Value = float | Sequence[Any] | np.ndarray | Tensor
 
 
 class Parameter(nn.Module):
@@ -63,13 +63,13 @@ class Parameter(nn.Module):
 
     def _free(self, value: Tensor) -> Tensor:
         if not (bool(value.isfinite().all()) and bool(self.constraint.check(value).all())):
-            raise InputError(f"a parameter must be {_describe(self.constraint)}, got {_format(value)}")
-        return biject_to(self.constraint).inv(value).clone()
+            raise InputError(f"a parameter must be {_describe(self.constraint)}, got {format_value(value)}")
+        return _transform(self.constraint).inv(value).clone()
 
     @property
     def natural(self) -> Tensor:
         """The constrained value with the axes the user gave it."""
-        return biject_to(self.constraint)(self.raw)
+        return _transform(self.constraint)(self.raw)
 
     @property
     def value(self) -> Tensor:
@@ -117,7 +117,7 @@ class Parameter(nn.Module):
 
     def extra_repr(self) -> str:
         """The value as it is printed inside a kernel."""
-        return _format(self.natural)
+        return format_value(self.natural)
 
 
 def positive(
@@ -177,89 +177,10 @@ def lower_cholesky(value: Value | Parameter, trainable: bool = True) -> Any:
     return Parameter(value, constraints.lower_cholesky, trainable=trainable)
 
 
-@dataclass(frozen=True)
-class NamedParameter:
-    """A parameter and its address in a composed kernel, such as ``0.lengthscale``."""
-
-    name: str
-    parameter: Parameter
-
-
-class Parameterised(nn.Module):
-    """A module whose :class:`Parameter` attributes read as tensors and can be listed, set, fixed and tied."""
-
-    def __getattr__(self, name: str) -> Any:
-        value = super().__getattr__(name)
-        return value.value if isinstance(value, Parameter) else value
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        current = self.__dict__.get("_modules", {}).get(name)
-        if isinstance(current, Parameter) and not isinstance(value, Parameter):
-            current.assign(value)
-        else:
-            super().__setattr__(name, value)
-
-    def parameter(self, name: str) -> Parameter:
-        """The parameter itself, for sharing it with another kernel or reading its prior."""
-        return self._find(name).parameter
-
-    def named_values(self) -> Iterator[NamedParameter]:
-        """Every parameter once, with its address."""
-        for name, module in self.named_modules():
-            if isinstance(module, Parameter):
-                yield NamedParameter(name, module)
-
-    def _find(self, name: str) -> NamedParameter:
-        known = list(self.named_values())
-        exact = [p for p in known if p.name == name]
-        found = exact or [p for p in known if p.name.rsplit(".", 1)[-1] == name]
-        if len(found) != 1:
-            listing = ", ".join(p.name for p in (found or known)) or "none"
-            problem = f"{name!r} names {len(found)} parameters" if found else f"there is no parameter {name!r}"
-            raise InputError(f"{problem} of {type(self).__name__}; choose from: {listing}")
-        return found[0]
-
-    def set(self, **values: Value) -> Any:
-        """Set parameters by name, as in ``kernel.set(lengthscale=0.5)``; returns the module.
-
-        In a composed kernel the address decides: ``kernel.set(**{"0.lengthscale": 0.5})``.
-        """
-        for name, value in values.items():
-            self._find(name).parameter.assign(value)
-        return self
-
-    def fix(self, *names: str) -> Any:
-        """Keep the named parameters (all, if none is named) at their values; returns the module."""
-        return self._set_trainable(names, False)
-
-    def free(self, *names: str) -> Any:
-        """Let the named parameters (all, if none is named) be learnt again; returns the module."""
-        return self._set_trainable(names, True)
-
-    def _set_trainable(self, names: tuple[str, ...], trainable: bool) -> Any:
-        chosen = [self._find(name) for name in names] if names else list(self.named_values())
-        for item in chosen:
-            item.parameter.raw.requires_grad_(trainable)
-        return self
-
-    def tie(self, first: str, *others: str) -> Any:
-        """Make the other parameters the same as the first: one value, learnt once; returns the module."""
-        shared = self.parameter(first)
-        for address in [self._find(name).name for name in others]:
-            path, _, leaf = address.rpartition(".")
-            self.get_submodule(path)._modules[leaf] = shared
-        return self
-
-    def log_prior(self) -> Tensor:
-        """``Σ log p(θ)`` over all parameters with a prior."""
-        terms = [item.parameter.log_prior() for item in self.named_values()]
-        return torch.stack(terms).sum() if terms else torch.zeros((), dtype=torch.float64)
-
-
-def describe_parameters(module: Parameterised) -> str:
-    """The parameters of one module as ``name=value`` pairs, for its repr."""
-    own = ((name, child) for name, child in module._modules.items() if isinstance(child, Parameter))
-    return ", ".join(f"{name}={_format(p.natural)}{'' if p.trainable else ' (fixed)'}" for name, p in own)
+def _transform(constraint: constraints.Constraint) -> Transform:
+    """From free numbers to constrained ones; torch knows a triangular matrix only as ``transform_to``."""
+    triangular = isinstance(constraint, type(constraints.lower_cholesky))
+    return (transform_to if triangular else biject_to)(constraint)
 
 
 def _interval(bounds: tuple[float, float]) -> constraints.Constraint:
@@ -280,21 +201,22 @@ def _as_tensor(value: Value) -> Tensor:
 
 
 def _describe(constraint: constraints.Constraint) -> str:
-    if constraint is constraints.positive:
+    if isinstance(constraint, type(constraints.positive)):
         return "positive and finite"
     if isinstance(constraint, constraints.interval):
         return f"between {constraint.lower_bound} and {constraint.upper_bound}"
-    if constraint is constraints.simplex:
+    if isinstance(constraint, type(constraints.simplex)):
         return "positive numbers that sum to one"
-    if constraint is constraints.lower_cholesky:
+    if isinstance(constraint, type(constraints.lower_cholesky)):
         return "a lower triangular matrix with a positive diagonal"
     return "finite"
 
 
-def _format(value: Tensor) -> str:
+def format_value(value: Tensor) -> str:
+    """A short text of a value: all of it up to twelve numbers, its range above that."""
     value = value.detach()
     if value.dim() == 0:
         return f"{value.item():.4g}"
     if value.numel() > 12:
         return f"[{value.min().item():.3g} … {value.max().item():.3g}, {'×'.join(map(str, value.shape))}]"
-    return "[" + ", ".join(_format(item) for item in value) + "]"
+    return "[" + ", ".join(format_value(item) for item in value) + "]"

@@ -26,7 +26,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import InputError, UnsupportedError
-from stratagp.parameters import Parameter, Parameterised, describe_parameters
+from stratagp.parameterised import Parameterised, describe_parameters
+from stratagp.parameters import Parameter
 from stratagp.types import Gaussian
 
 if TYPE_CHECKING:
@@ -48,16 +49,13 @@ class Kernel(Parameterised, ABC):
     function axis on the parameters (see :meth:`replicate`) the same formula returns ``q n m``. The kernel computes in
     the precision of its parameters (float64 unless ``kernel.float()``) and converts its inputs to it.
 
-    ``differentiable`` says how many mean-square derivatives the process has: 0, 1, 2 … or infinity.
+    A class says by ``differentiable`` how many mean-square derivatives the process has: 0, 1, 2 … or infinity.
     """
-
-    differentiable: float = 0
-
-    takes_tensors: bool = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if not getattr(cls.forward, "__isabstractmethod__", False) and not cls.__name__.startswith("_"):
+        abstract = any(getattr(getattr(cls, name, None), "__isabstractmethod__", False) for name in dir(cls))
+        if not abstract:
             registry[cls.__name__] = cls
 
     @abstractmethod
@@ -109,8 +107,8 @@ class Kernel(Parameterised, ABC):
     @property
     def functions(self) -> int | None:
         """How many latent functions have their own values here (the leading axis ``q``), or None."""
-        sizes = {item.parameter.functions for item in self.named_values()} - {None}
-        return max(sizes) if sizes else None
+        sizes = [item.parameter.functions or 0 for item in self.named_values()]
+        return max(sizes, default=0) or None
 
     def replicate(self, functions: int) -> Kernel:
         """Give each of ``functions`` latent functions its own copy of every parameter; returns the kernel.
@@ -176,14 +174,19 @@ class Kernel(Parameterised, ABC):
         return [child for child in self._modules.values() if isinstance(child, Kernel)]
 
     def _adopt(self, kernels: Sequence[Kernel]) -> None:
-        """Take ``kernels`` as parts named 0, 1, …; as smooth as the roughest of them."""
+        """Take ``kernels`` as parts named 0, 1, …."""
         for i, kernel in enumerate(kernels):
             self.add_module(str(i), kernel)
-        self._inherit(*kernels)
 
-    def _inherit(self, *kernels: Kernel) -> None:
-        self.differentiable = min(kernel.differentiable for kernel in kernels)
-        self.takes_tensors = all(kernel.takes_tensors for kernel in kernels)
+    @property
+    def differentiable(self) -> float:
+        """How many mean-square derivatives the process has; of a composed kernel, as many as its roughest part."""
+        return min((part.differentiable for part in self.parts), default=0)
+
+    @property
+    def takes_tensors(self) -> bool:
+        """Whether the inputs are points in rows, not lists of objects."""
+        return all(part.takes_tensors for part in self.parts)
 
     # --- optional abilities ---
 
@@ -199,9 +202,7 @@ class Kernel(Parameterised, ABC):
         """``E k(x, z) k(x, z')``."""
         raise UnsupportedError(self._no("closed-form expectation under Gaussian inputs"))
 
-    def random_features(
-        self, n_features: int, dim: int, generator: torch.Generator | None = None
-    ) -> FeatureMap:
+    def random_features(self, n_features: int, dim: int, generator: torch.Generator | None = None) -> FeatureMap:
         """A finite feature map φ with ``E φ(x)·φ(z) = k(x, z)``, drawn from the kernel's spectral density."""
         raise UnsupportedError(self._no("random features"))
 
@@ -220,5 +221,3 @@ class Kernel(Parameterised, ABC):
 
     def __repr__(self) -> str:
         return self.describe()
-
-

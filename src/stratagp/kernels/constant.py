@@ -9,12 +9,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from stratagp.errors import UnsupportedError
 from stratagp.kernels.base import Kernel
+from stratagp.kernels.expectations import Term, WithExpectations
+from stratagp.kernels.features import FeatureMap, Rng, Wave, check_request, drawn_features
 from stratagp.kernels.stationary import constant_diag
 from stratagp.parameters import Parameter, Value, positive
 
 
-class Constant(Kernel):
+class Constant(WithExpectations):
     """``k(x, z) = variance``: functions that are constant, at an unknown height."""
 
     differentiable = math.inf
@@ -31,6 +34,19 @@ class Constant(Kernel):
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
         """The variance, at every row."""
         return constant_diag(self.variance, self._points(x, "x"))
+
+    def terms(self, dim: int) -> list[Term]:
+        """A scale alone."""
+        return [Term(self.variance, self.variance.new_zeros(1, dim))]
+
+    def random_features(self, n_features: int, dim: int, generator: Rng = None) -> FeatureMap:
+        """The single feature ``√variance``, which is exact."""
+        check_request(self, n_features, dim)
+        return drawn_features(self, dim, draws=1, oscillates=False)
+
+    def wave(self, x: Float[Tensor, "*qx n d"]) -> Wave:
+        """``√variance`` at every point."""
+        return Wave(self.variance.sqrt().expand(*self.variance.shape[:-2], x.shape[-2], 1))
 
 
 class White(Kernel):
@@ -53,3 +69,10 @@ class White(Kernel):
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
         """The variance, at every row."""
         return constant_diag(self.variance, self._points(x, "x"))
+
+    def random_features(self, n_features: int, dim: int, generator: Rng = None) -> FeatureMap:
+        """Refused: white noise is no sum of functions."""
+        raise UnsupportedError(
+            "White has no random features, since no finite sum of functions is independent at all places: "
+            "leave it out and give its variance to the model's noise"
+        )

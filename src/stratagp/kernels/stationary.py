@@ -10,8 +10,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from stratagp.errors import InputError
+from stratagp.errors import UnsupportedError
 from stratagp.kernels.base import Kernel
+from stratagp.kernels.expectations import Term, WithExpectations, row
+from stratagp.kernels.features import FeatureMap, Rng, Wave, check_request, drawn_features
+from stratagp.kernels.spectral import (
+    gamma_scale,
+    normal,
+    student_frequencies,
+    uniform,
+)
 from stratagp.linalg import gaussian_kernel, scaled_sqdist
 from stratagp.parameters import Parameter, Value, per_column, positive
 
@@ -44,8 +52,28 @@ class Stationary(Kernel):
         """The variance, at every row."""
         return constant_diag(self.variance, self._points(x, "x"))
 
+    def random_features(self, n_features: int, dim: int, generator: Rng = None) -> FeatureMap:
+        """``√(variance/M) [cos(xω), sin(xω)]`` with ``M = n_features`` draws from the spectral density."""
+        check_request(self, n_features, dim)
+        frequency = self._draw_frequencies(n_features, dim, generator)
+        u = uniform(n_features, generator)
+        return drawn_features(self, dim, n_features, frequency=frequency, uniform=u)
 
-def constant_diag(variance: Float[Tensor, "..."], x: Float[Tensor, "*q n d"]) -> Float[Tensor, "*q n"]:
+    def wave(self, x: Float[Tensor, "*qx n d"], frequency: Float[Tensor, "f d"], uniform: Float[Tensor, "f 1"]) -> Wave:
+        """Phases ``ω·x``, with ``frequency`` and ``uniform`` the draws for unit lengthscale."""
+        omega = frequency * self._spread(uniform) / self.lengthscale
+        return Wave(self.variance.sqrt(), x @ omega.mT)
+
+    def _draw_frequencies(self, n: int, dim: int, generator: Rng) -> Float[Tensor, "n dim"]:
+        """Draws from the spectral density at unit lengthscale, but for the factor :meth:`_spread`."""
+        raise UnsupportedError(self._no("random features, because its spectral density is not known"))
+
+    def _spread(self, uniform: Float[Tensor, "f 1"]) -> Float[Tensor, "..."]:
+        """A factor of the frequencies that depends on a learnt shape, from uniform draws; usually 1."""
+        return torch.ones_like(uniform)
+
+
+def constant_diag(variance: Float[Tensor, "..."], x: Float[Tensor, "*qx n d"]) -> Float[Tensor, "*q n"]:
     """The same variance for each row of ``x``, with the function axes of both."""
     value = variance.squeeze(-1) if variance.dim() else variance
     return value.expand(*torch.broadcast_shapes(value.shape[:-1], x.shape[:-2]), x.shape[-2])
@@ -53,10 +81,10 @@ def constant_diag(variance: Float[Tensor, "..."], x: Float[Tensor, "*q n d"]) ->
 
 def distance(r2: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """``√r²`` with gradient zero, not infinity, where points coincide."""
-    return torch.where(r2 > 0, r2, torch.ones_like(r2)).sqrt() * (r2 > 0)
+    return torch.where(r2 != 0, r2, torch.ones_like(r2)).sqrt() * (r2 != 0)
 
 
-class RBF(Stationary):
+class RBF(WithExpectations, Stationary):
     """The squared exponential, ``k(x, z) = variance · exp(−½ r²)``: infinitely smooth functions.
 
     >>> RBF(lengthscale=0.5)(torch.tensor([[0.0]]), torch.tensor([[1.0]])).item()
@@ -73,6 +101,13 @@ class RBF(Stationary):
         """The same formula as one fused operation: the hot path of every model."""
         return gaussian_kernel(x, z, 1 / self.lengthscale, self.variance)
 
+    def terms(self, dim: int) -> list[Term]:
+        """One bell, with the precision ``1/ℓ²``."""
+        return [Term(self.variance, row(self.lengthscale.pow(-2), dim))]
+
+    def _draw_frequencies(self, n: int, dim: int, generator: Rng) -> Float[Tensor, "n dim"]:
+        return normal(n, dim, generator)
+
 
 class Exponential(Stationary):
     """The Ornstein-Uhlenbeck kernel, ``k(x, z) = variance · exp(−r)``: continuous, nowhere differentiable functions."""
@@ -82,6 +117,9 @@ class Exponential(Stationary):
     def profile(self, r2: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """``exp(−r)``."""
         return torch.exp(-distance(r2))
+
+    def _draw_frequencies(self, n: int, dim: int, generator: Rng) -> Float[Tensor, "n dim"]:
+        return student_frequencies(0.5, n, dim, generator)
 
 
 class RationalQuadratic(Stationary):
@@ -106,69 +144,8 @@ class RationalQuadratic(Stationary):
         """``(1 + r²/(2α))^(−α)``."""
         return torch.exp(-self.alpha * torch.log1p(r2 / (2 * self.alpha)))
 
+    def _draw_frequencies(self, n: int, dim: int, generator: Rng) -> Float[Tensor, "n dim"]:
+        return normal(n, dim, generator)
 
-class PiecewisePolynomial(Stationary):
-    """Wendland's kernels of compact support: zero beyond ``r = 1``, so matrices are sparse.
-
-    With ``j = ⌊D/2⌋ + q + 1`` for ``D`` columns and ``(·)₊ = max(0, ·)``,
-
-        q = 0:  ρ = (1 − r)₊ʲ
-        q = 1:  ρ = (1 − r)₊^(j+1) ((j + 1) r + 1)
-        q = 2:  ρ = (1 − r)₊^(j+2) ((j² + 4j + 3) r² + (3j + 6) r + 3)/3
-        q = 3:  ρ = (1 − r)₊^(j+3) ((j³ + 9j² + 23j + 15) r³ + (6j² + 36j + 45) r² + (15j + 45) r + 15)/15
-
-    (Rasmussen and Williams 2006, equation 4.21). The process is ``q`` times mean-square differentiable.
-
-    Arguments:
-        smoothness: ``q`` in 0, 1, 2, 3.
-        dim: the number of columns ``D`` up to which the kernel must be positive definite.
-    """
-
-    def __init__(
-        self,
-        smoothness: int = 2,
-        dim: int = 1,
-        lengthscale: Value | Parameter = 1.0,
-        variance: Value | Parameter = 1.0,
-        ard: bool | int = False,
-    ) -> None:
-        super().__init__(lengthscale, variance, ard)
-        if smoothness not in (0, 1, 2, 3):
-            raise InputError(f"smoothness must be 0, 1, 2 or 3, got {smoothness!r}")
-        if dim < 1:
-            raise InputError(f"dim must be at least 1, got {dim}")
-        self.smoothness, self.dim = smoothness, dim
-        self.differentiable = smoothness
-
-    def _settings(self) -> str:
-        return f"smoothness={self.smoothness}, dim={self.dim}"
-
-    def _bind(self, names: list[str]) -> None:
-        super()._bind(names)
-        self.dim = max(self.dim, len(names))
-
-    def _check_columns(self, columns: int) -> None:
-        super()._check_columns(columns)
-        if columns > self.dim:
-            raise InputError(
-                f"PiecewisePolynomial(dim={self.dim}) is positive definite for at most {self.dim} columns, but the "
-                f"points have {columns}: write dim={columns} or more"
-            )
-
-    def profile(self, r2: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """The polynomial of the class docstring."""
-        r = distance(r2)
-        j = self.dim // 2 + self.smoothness + 1
-        polynomial = {
-            0: lambda: torch.ones_like(r),
-            1: lambda: (j + 1) * r + 1,
-            2: lambda: ((j * j + 4 * j + 3) * r2 + (3 * j + 6) * r + 3) / 3,
-            3: lambda: (
-                (j**3 + 9 * j**2 + 23 * j + 15) * r2 * r
-                + (6 * j**2 + 36 * j + 45) * r2
-                + (15 * j + 45) * r
-                + 15
-            )
-            / 15,
-        }[self.smoothness]()
-        return (1 - r).clamp_min(0) ** (j + self.smoothness) * polynomial
+    def _spread(self, uniform: Float[Tensor, "f 1"]) -> Float[Tensor, "..."]:
+        return gamma_scale(uniform, self.alpha)

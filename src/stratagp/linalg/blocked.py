@@ -25,7 +25,7 @@ def block_size(n: int) -> int:
     return 96 if n < 3000 else 384
 
 
-def factor_(a: Float[Tensor, "n n"], block: int | None = None) -> list[Float[Tensor, "b b"]] | None:
+def factor_(a: Float[Tensor, "n n"], block: int | None = None) -> list[Tensor] | None:
     """Overwrite the upper triangle of ``a`` by ``U`` with ``A = UᵀU``.
 
     Returns the inverses ``Lⱼ⁻¹`` of the diagonal blocks, which :func:`invert_` needs, or None where ``a`` is not
@@ -49,7 +49,7 @@ def factor_(a: Float[Tensor, "n n"], block: int | None = None) -> list[Float[Ten
     return inverses
 
 
-def invert_(u: Float[Tensor, "n n"], inverses: list[Float[Tensor, "b b"]]) -> None:
+def invert_(u: Float[Tensor, "n n"], inverses: list[Tensor]) -> None:
     """Overwrite the factor that :func:`factor_` left in ``u`` by the full symmetric inverse ``(UᵀU)⁻¹``."""
     e = len(u)
     for inverse in reversed(inverses):

@@ -18,7 +18,7 @@ LARGEST_JITTER = 1e-3
 _EIGENVALUE_LIMIT = 2000  # above this many rows a failed matrix is reported without its smallest eigenvalue
 
 
-def cholesky(a: Float[Tensor, "*q n n"], name: str = "the matrix") -> Float[Tensor, "*q n n"]:
+def cholesky(a: Float[Tensor, "..."], name: str = "the matrix") -> Float[Tensor, "*q n n"]:
     """Lower triangular ``L`` with ``L Lᵀ = A``, after the jitter policy of this module.
 
     ``name`` says in warnings and errors whose matrix it is. Gradients pass to ``a``. In a batch only the matrices
@@ -105,7 +105,7 @@ def _refuse_bad_entries(a: Tensor, name: str) -> None:
         )
 
 
-def diagnose(a: Float[Tensor, "*q n n"], name: str) -> str:
+def diagnose(a: Float[Tensor, "..."], name: str) -> str:
     """Why a matrix may have failed, in words, with the remedy."""
     first = a.detach().reshape(-1, *a.shape[-2:])[0].double()
     diagonal = first.diagonal()

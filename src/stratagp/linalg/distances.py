@@ -62,7 +62,7 @@ class _ScaledSqdist(torch.autograd.Function):
         return _repair_(r2, xc, zc, weight, *norms)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, z, weight = ctx.saved_tensors
         return _contract(grad, x, z, weight, ctx.needs_input_grad)
 
@@ -78,7 +78,7 @@ class _GaussianKernel(torch.autograd.Function):
         return k
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, z, weight, variance, k = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative is wanted: everything in terms of k and the inputs
             h = grad * k

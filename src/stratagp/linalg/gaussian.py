@@ -23,7 +23,7 @@ from stratagp.linalg.cholesky import check_square, factor_with_jitter
 
 def gaussian_log_density(
     residual: Float[Tensor, "n q"],
-    covariance: Float[Tensor, "n n"],
+    covariance: Float[Tensor, "..."],
     noise: Float[Tensor, ""] | Float[Tensor, " n"],
     name: str = "the covariance",
 ) -> Float[Tensor, ""]:
@@ -67,7 +67,7 @@ class _LogDensity(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         alpha, gradient = ctx.saved_tensors
         to_residual = to_covariance = to_noise = None
         if ctx.needs_input_grad[0]:

@@ -47,7 +47,7 @@ class _WhitenedMarginals(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, to_mean: Tensor, to_var: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, to_mean: Tensor, to_var: Tensor) -> tuple[Tensor | None, ...]:
         a, mean, t, ta, positive = ctx.saved_tensors
         g, h = to_mean.mT, to_var.mT * positive
         weighted = ta * h[:, None, :]

@@ -1,0 +1,46 @@
+# One command each: `make check`, `make test`, `make demo`, `make bench`. Each makes `.venv` first if it is not there.
+
+PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '' 2>/dev/null && echo $$p && break; done)
+JOBS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install check format test demo bench clean
+
+help:  ## list the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(READY)  ## make .venv with the tested versions of everything
+
+$(READY): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "StrataGP needs Python 3.11 to build its environment; none was found"; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || \
+		{ rm -rf $(VENV); echo "$(PYTHON) cannot make virtual environments: install python3-venv"; exit 1; }
+	@echo "Installing the tested versions into $(VENV) (a few minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[data,plot,dev,peers]'
+	@touch $@
+
+check: $(READY)  ## format, lint, types, layers and sizes
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m pytest -s tests/test_size.py
+
+format: $(READY)  ## write files in the house format and mend what the linter can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: $(READY)  ## every test and every example in a docstring
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+demo: $(READY)  ## fit a model on data that ships with scikit-learn
+	$(BIN)/python examples/demo.py
+
+bench: $(READY)  ## the quick benchmarks
+	$(BIN)/python benchmarks/linalg.py --quick
+
+clean:  ## remove the environment and every cache
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,248 @@
+"""A small harness for benchmarks: races, memory in a fresh process, a table on the screen, JSON beside it.
+
+A benchmark is a script that asks for its settings, measures rows and shows them::
+
+    bench = Benchmark.from_command_line("sorting", __doc__)
+    measured = [bench.row(f"n={n}", lambda: race(contestants(n), repeats=5)) for n in (10, 1000)]
+    bench.show("Sorting", [{name: in_words(s) for name, s in row.items()} for row in measured if row])
+
+Each row is written to ``benchmarks/results/<name>.json`` as soon as it is measured; a second run measures
+only what is missing, unless ``--fresh`` asks for all. An absent peer or data set is skipped, with a word.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.metadata
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from threadpoolctl import threadpool_limits
+
+from datasets import DataMissing
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+PAUSE = 0.05  # seconds before each timed call: the idle threads of another library spin for a while
+PACKAGES = {"stratagp", "torch", "numpy", "scipy", "scikit-learn", "gpytorch", "gpflow"}
+
+
+class Skip(Exception):
+    """Something that cannot be measured here, and why."""
+
+
+def peer(name: str) -> ModuleType:
+    """Import another library, or skip what needs it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise Skip(f"{name} is not installed") from None
+
+
+def best_of(function: Callable[[], Any], repeats: int = 5) -> float:
+    """Seconds of the fastest of ``repeats`` calls, after one that warms up."""
+    return race({"it": function}, repeats)["it"]
+
+
+def race(contestants: Mapping[str, Callable[[], Any]], repeats: int = 5) -> dict[str, float]:
+    """Best seconds of each contestant; they take turns, so that a busy moment of the machine hits all."""
+    for function in contestants.values():
+        function()
+    best = dict.fromkeys(contestants, math.inf)
+    for _ in range(repeats):
+        for name, function in contestants.items():
+            time.sleep(PAUSE)
+            start = time.perf_counter()
+            function()
+            best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+def in_words(seconds: float) -> str:
+    """Three digits with a unit: ``12.3 ms``, ``4.56 s``."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def use_threads(threads: int) -> None:
+    """Hold torch and every BLAS in the process to the same number of threads."""
+    torch.set_num_threads(threads)
+    threadpool_limits(threads)
+
+
+class Measured(NamedTuple):
+    """What a call in a fresh process returned and took; no ``peak_bytes`` where the system does not tell."""
+
+    result: Any
+    seconds: float
+    peak_bytes: int | None
+
+
+def in_subprocess(target: str, *args: Any, threads: int = 2) -> Measured:
+    """Call ``prepare(*args)()`` in a fresh interpreter, where ``target`` is ``"module:prepare"``.
+
+    ``prepare`` builds the problem and returns the function to be measured. The peak is that of the call,
+    above what the process held before it. Arguments and result pass as JSON.
+    """
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)]),
+        **dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"], str(threads)),
+        "MALLOC_MMAP_THRESHOLD_": "65536",  # freed arrays return to the system at once: peaks are true
+    }
+    command = [sys.executable, "-c", "import harness; harness.serve()", target, json.dumps(args)]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise RuntimeError(f"{target} failed in its own process:\n{run.stderr}")
+    answer = json.loads(run.stdout.splitlines()[-1])
+    if "skipped" in answer:
+        raise Skip(answer["skipped"])
+    return Measured(**answer)
+
+
+def serve() -> None:
+    """The other end of :func:`in_subprocess`."""
+    module, _, name = sys.argv[1].partition(":")
+    use_threads(int(os.environ["OMP_NUM_THREADS"]))
+    try:
+        function = getattr(importlib.import_module(module), name)(*json.loads(sys.argv[2]))
+        answer = _measure(function)._asdict()
+    except (Skip, DataMissing) as reason:
+        answer = {"skipped": str(reason)}
+    print("\n" + json.dumps(answer))
+
+
+def _measure(function: Callable[[], Any]) -> Measured:
+    before = _memory("VmRSS", reset_peak=True)
+    start = time.perf_counter()
+    result = function()
+    seconds = time.perf_counter() - start
+    after = _memory("VmHWM")
+    return Measured(result, seconds, None if before is None or after is None else after - before)
+
+
+def _memory(field: str, reset_peak: bool = False) -> int | None:
+    """Bytes that Linux reports for this process: resident now (``VmRSS``) or at most (``VmHWM``)."""
+    try:
+        if reset_peak:
+            Path("/proc/self/clear_refs").write_text("5")
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return None
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+
+
+class Benchmark:
+    """The rows of one benchmark, kept in a JSON file as they are measured.
+
+    Arguments:
+        name: the name of the file, without ending; quick runs have a file of their own.
+        quick: whether the script should measure small problems only.
+        fresh: whether to forget the rows of earlier runs; rows of other versions or machines always are.
+        threads: for torch and BLAS alike.
+        folder: where the file goes.
+    """
+
+    def __init__(
+        self, name: str, quick: bool = False, fresh: bool = False, threads: int = 2, folder: Path = RESULTS
+    ) -> None:
+        self.name, self.quick, self.threads = name, quick, threads
+        self.path = folder / f"{name}{'-quick' if quick else ''}.json"
+        self.console = Console(width=None if sys.stdout.isatty() else 150)
+        self.environment = environment(threads)
+        self._rows = {} if fresh else self._earlier_rows()
+        use_threads(threads)
+
+    @classmethod
+    def from_command_line(cls, name: str, description: str | None) -> Benchmark:
+        """Read ``--quick``, ``--fresh`` and ``--threads``; the script's docstring becomes its help."""
+        style = argparse.RawDescriptionHelpFormatter
+        parser = argparse.ArgumentParser(description=description, formatter_class=style)
+        parser.add_argument("--quick", action="store_true", help="small problems only, in a minute or so")
+        parser.add_argument("--fresh", action="store_true", help="measure again what was measured before")
+        parser.add_argument("--threads", type=int, default=2, help="for every library (default: 2)")
+        given = parser.parse_args()
+        return cls(name, given.quick, given.fresh, given.threads)
+
+    def _earlier_rows(self) -> dict[str, dict[str, Any]]:
+        if not self.path.exists():
+            return {}
+        stored = json.loads(self.path.read_text())
+        if stored["environment"] == self.environment:
+            return stored["rows"]
+        self.console.print(f"{self.path.name} holds figures of another machine or other versions: starting afresh")
+        return {}
+
+    def row(self, key: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+        """The values stored under ``key``, or else measured and stored now; None where that is impossible."""
+        if key not in self._rows:
+            try:
+                values = measure()
+            except (Skip, DataMissing) as reason:
+                self.console.print(f"{key}: skipped, {reason}")
+                return None
+            now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+            self._rows[key] = {"measured": now, "values": values}
+            self._write()
+        return self._rows[key]["values"]
+
+    def available(self, makers: Mapping[str, Callable[..., Any]], *args: Any) -> dict[str, Any]:
+        """``maker(*args)`` for each contestant, without those that cannot run here."""
+        made = {}
+        for name, maker in makers.items():
+            try:
+                made[name] = maker(*args)
+            except (Skip, DataMissing) as reason:
+                self.console.print(f"{name}: left out, {reason}")
+        return made
+
+    def _write(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        content = {"benchmark": self.name, "environment": self.environment, "rows": self._rows}
+        part = self.path.with_suffix(".part")
+        part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        part.replace(self.path)
+
+    def show(self, title: str, rows: list[dict[str, str]], note: str = "") -> None:
+        """Print rows of text as a table, with the columns of all rows in the order in which they appear."""
+        table = Table(title=title, caption=note, title_justify="left", caption_justify="left")
+        columns = list(dict.fromkeys(column for row in rows for column in row))
+        for column in columns:
+            table.add_column(column, justify="left" if column == columns[0] else "right")
+        for row in rows:
+            table.add_row(*(row.get(column, "–") for column in columns))
+        self.console.print(table)
+
+
+def environment(threads: int) -> dict[str, Any]:
+    """The machine and the versions that figures depend on."""
+    installed = {found.name: found.version for found in importlib.metadata.distributions()}
+    return {
+        "machine": _processor(),
+        "cores": os.cpu_count(),
+        "threads": threads,
+        "python": platform.python_version(),
+        **{name: installed[name] for name in sorted(PACKAGES & installed.keys())},
+    }
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())

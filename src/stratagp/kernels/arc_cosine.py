@@ -1,0 +1,153 @@
+"""The arc-cosine kernels of Cho and Saul: infinitely wide networks of threshold, rectified and squared units."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.errors import InputError
+from stratagp.kernels.base import Kernel
+from stratagp.kernels.features import FeatureMap, Rng, Wave, arc_cosine_wave, check_request, drawn_features
+from stratagp.kernels.spectral import normal
+from stratagp.kernels.stationary import distance
+from stratagp.linalg import scaled_sqdist
+from stratagp.parameters import Parameter, Value, per_column, positive
+
+
+class ArcCosine(Kernel):
+    """A network of ``depth`` infinite layers with units ``H(u) uⁿ``: steps (degree 0), rectifiers (1) or squares (2).
+
+    With ``⟨x, z⟩ = Σ_d x_d z_d/ℓ_d² + bias``, ``cos θ = ⟨x, z⟩/(|x||z|)`` and
+
+        J₀ = π − θ,   J₁ = sin θ + (π − θ) cos θ,   J₂ = 3 sin θ cos θ + (π − θ)(1 + 2 cos² θ),
+
+    one layer is ``k₁(x, z) = (1/π) |x|ⁿ |z|ⁿ Jₙ(θ)``. A further layer takes the covariances of the last one as inner
+    products: ``k_{l+1} = (1/π) (k_l(x, x) k_l(z, z))^{n/2} Jₙ(θ_l)``. The whole is multiplied by ``variance``.
+
+    Reference: Cho and Saul, Kernel methods for deep learning, 2009.
+
+    Arguments:
+        degree: 0, 1 or 2.
+        depth: number of layers, at least 1.
+        lengthscale: divides the inputs; a vector gives each column its own.
+        bias: variance of a bias unit; None for none, as in the paper.
+
+    >>> ArcCosine(degree=1)(torch.tensor([[2.0]]), torch.tensor([[3.0]])).item()
+    6.0
+    """
+
+    def __init__(
+        self,
+        degree: int = 1,
+        depth: int = 1,
+        lengthscale: Value | Parameter = 1.0,
+        variance: Value | Parameter = 1.0,
+        bias: Value | Parameter | None = None,
+        ard: bool | int = False,
+    ) -> None:
+        super().__init__()
+        if degree not in (0, 1, 2):
+            raise InputError(f"degree must be 0, 1 or 2, got {degree!r}")
+        if depth < 1:
+            raise InputError(f"depth must be at least 1, got {depth!r}")
+        self.degree, self.depth = degree, depth
+        self.lengthscale = per_column(lengthscale, ard)
+        self.variance = positive(variance)
+        self.bias = None if bias is None else positive(bias)
+
+    @property
+    def differentiable(self) -> float:
+        """As often as the degree says."""
+        return self.degree
+
+    def _settings(self) -> str:
+        return f"degree={self.degree}, depth={self.depth}"
+
+    def _scaled(self, x: Float[Tensor, "*qx n d"]) -> Float[Tensor, "*q n c"]:
+        """Points divided by the lengthscales, with the bias as one more column."""
+        scaled = x / self.lengthscale
+        if self.bias is None:
+            return scaled
+        return torch.cat([scaled, self.bias.sqrt().expand(*scaled.shape[:-1], 1)], -1)
+
+    def _polar(self, x: Float[Tensor, "*qx n d"]) -> tuple[Float[Tensor, "*q n 1"], Float[Tensor, "*q n c"]]:
+        """Squared norms, and unit vectors; a zero vector gets a direction of its own, at right angles to all others."""
+        scaled = self._scaled(x)
+        norm2 = scaled.square().sum(-1, keepdim=True)
+        zero = (norm2 == 0).to(x)
+        return norm2, torch.cat([scaled / (distance(norm2) + zero), zero], -1)
+
+    def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """The recursion over layers, on squared norms and ``1 − cos θ``, which keeps the digits of small angles."""
+        left, u = self._polar(x)
+        right, v = (left, u) if z is x else self._polar(z)
+        apart = 0.5 * scaled_sqdist(u, v, torch.ones((), dtype=u.dtype, device=u.device))
+        for _ in range(self.depth):
+            apart = _Angular.apply(apart, self.degree)
+            left, right = _next_norm(left, self.degree), _next_norm(right, self.degree)
+        return self.variance * distance(left) * distance(right).mT * (1 - apart)
+
+    def diag(self, x: Any) -> Float[Tensor, "*q n"]:
+        """Degree 0: ``variance``; 1: ``variance · |x|²`` at every depth; 2: the map ``s → 3 s²`` once a layer."""
+        norm = self._polar(self._points(x, "x"))[0]
+        for _ in range(self.depth):
+            norm = _next_norm(norm, self.degree)
+        return (self.variance * norm).squeeze(-1)
+
+    def random_features(self, n_features: int, dim: int, generator: Rng = None) -> FeatureMap:
+        """``√(2 variance/M) H(xw) (xw)ⁿ`` with standard normal ``w``, in ``depth`` layers of ``M`` units.
+
+        Beyond depth 1 the inner layers are random too, so the kernel is met as ``M`` grows, not in the mean.
+        """
+        check_request(self, n_features, dim)
+        widths = [dim + (self.bias is not None), *[n_features] * (self.depth - 1)]
+        noise = {f"layer{i}": normal(n_features, width, generator) for i, width in enumerate(widths)}
+        return drawn_features(self, dim, n_features, oscillates=False, **noise)
+
+    def wave(self, x: Float[Tensor, "*qx n d"], **layers: Float[Tensor, "f c"]) -> Wave:
+        """The units of the last layer, for the weights drawn for each layer."""
+        *hidden, last = layers.values()
+        units, one = self._scaled(x), self.variance.new_ones(())
+        for weights in hidden:
+            units = arc_cosine_wave(units, weights, self.degree, one).amplitude / math.sqrt(len(weights))
+        return arc_cosine_wave(units, last, self.degree, self.variance)
+
+
+def _next_norm(norm: Tensor, degree: int) -> Tensor:
+    """``k(x, x)`` of the next layer: ``Jₙ(0)/π · |x|^{2n}``."""
+    return (norm**degree) * (3 if degree == 2 else 1)
+
+
+class _Angular(torch.autograd.Function):
+    """One layer on angles: from ``t = 1 − cos θ`` to ``Tₙ(t) = 1 − Jₙ(θ)/Jₙ(0)``.
+
+    ``T₁' = 1 − T₀`` and ``T₂' = 4/3 (1 − T₁)`` are finite at θ = 0, where autograd through the arc cosine would give
+    ∞ − ∞; ``T₀' = 1/(π sin θ)`` is not, and counts as zero there.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, t: Tensor, degree: int) -> Tensor:
+        ctx.save_for_backward(t)
+        ctx.degree = degree
+        t = t.clamp(0, 2)
+        c, s = 1 - t, (t * (2 - t)).sqrt()
+        theta = torch.atan2(s, c)
+        if degree == 0:
+            return theta / math.pi
+        if degree == 1:
+            return t - (s - theta * c) / math.pi
+        return (4 * t - 2 * t * t) / 3 - (3 * s * c - theta * (1 + 2 * c * c)) / (3 * math.pi)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (t,) = ctx.saved_tensors
+        if ctx.degree > 0:
+            factor = 1.0 if ctx.degree == 1 else 4 / 3
+            return grad * factor * (1 - _Angular.apply(t, ctx.degree - 1)), None
+        sine2 = t * (2 - t)
+        inside = sine2 > 0
+        return grad * inside * torch.where(inside, sine2, torch.ones_like(sine2)).rsqrt() / math.pi, None

@@ -1,0 +1,271 @@
+"""Expectations of kernels under Gaussian inputs ``x ~ N(μ, Σ)``, the psi statistics:
+
+    psi0 = E k(x, x)        psi1 = E k(x, z)        psi2 = E k(x, z) k(x, z')
+
+As functions of ``x`` the RBF, linear and constant kernels, their sums and most of their products are sums of
+terms
+
+    f(x, z) = scale · exp(−½ (x − z)ᵀ P (x − z)) · Π_l Σ_d slope_ld x_d z_d.
+
+The exponentials of two terms make one. With ``S = A + B``, pull ``p = A z + B w`` and centre ``c = S⁻¹p``,
+
+    (x−z)ᵀA(x−z) + (x−w)ᵀB(x−w) = (x−c)ᵀS(x−c) + (z−w)ᵀ A S⁻¹ B (z−w).
+
+The first part integrates to a number, and tilts ``x`` to another Gaussian that averages the slopes:
+
+    E exp(−½ (x−c)ᵀS(x−c)) = |I + ΣS|^(−½) exp(−½ (μ−c)ᵀW(μ−c)),   W = S(I + ΣS)⁻¹
+    x | tilt ~ N((I + ΣS)⁻¹(μ + Σp), V),                           V = (I + ΣS)⁻¹Σ.
+
+``Σ⁻¹`` appears nowhere, so all of it holds down to ``Σ = 0``. This one formula gives psi2, every cross term
+of a sum, and psi1 (the second term being 1). Exponents and averages are products of a matrix for the points
+with one for the pairs ``(z, w)``, as in ``(μ−c)ᵀW(μ−c) = [W, −2Wμ, μᵀWμ]·[ccᵀ, c, 1]``, so nothing has the
+size ``n × m × m × d``; points are centred first, to keep the digits that the expansion would lose.
+
+``P`` is stored as ``1 d`` where it is diagonal (``ccᵀ`` is then ``c²``), and as ``d d`` otherwise.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import reduce
+from itertools import combinations
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.errors import InputError, UnsupportedError
+from stratagp.kernels.base import Kernel
+from stratagp.types import Gaussian
+
+
+class Term(NamedTuple):
+    """``scale · exp(−½ (x−z)ᵀP(x−z)) · Π_l Σ_d slope_ld x_d z_d``; no two slopes share a column."""
+
+    scale: Float[Tensor, "..."]
+    precision: Float[Tensor, "*q r d"]  # r = 1: the diagonal of P; r = d: all of it
+    slopes: tuple[Float[Tensor, "*q 1 d"], ...] = ()
+
+
+class WithExpectations(Kernel):
+    """A kernel that is a sum of :class:`Term`; a subclass gives them, and the expectations follow.
+
+    >>> from stratagp import kernels as k
+    >>> q = Gaussian(mean=torch.zeros(1, 1), var=torch.full((1, 1), 3.0))
+    >>> k.RBF().psi1(q, torch.zeros(1, 1)).item()  # 1/√(1 + 3)
+    0.5
+    """
+
+    @abstractmethod
+    def terms(self, dim: int) -> list[Term]:
+        """The terms of the kernel on points with ``dim`` columns."""
+
+    def psi0(self, q: Gaussian) -> Float[Tensor, "*q n"]:
+        """``E k(x, x)`` for ``x ~ N(q.mean, diag q.var)``."""
+        q = self._belief(q)
+        return _total([_at_itself(term, q) for term in terms_of(self, q.mean.shape[-1])])
+
+    def psi1(self, q: Gaussian, z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """``E k(x, z)``."""
+        q, z = self._belief(q), self._points(z, "z")
+        one = Term(z.new_ones(()), torch.zeros_like(z[..., :1, :]))
+        return _total([_expect(term, one, q, z, z) for term in terms_of(self, _columns(q, z))])
+
+    def psi2(self, q: Gaussian, z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m m"]:
+        """``E k(x, z) k(x, z')``."""
+        q, z = self._belief(q), self._points(z, "z")
+        terms, m = terms_of(self, _columns(q, z)), z.shape[-2]
+        first = z.repeat_interleave(m, -2)
+        second = torch.cat([z] * m, -2)
+        squares = [_expect(f, f, q, first, second) for f in terms]
+        crosses = [_expect(f, g, q, first, second) for f, g in combinations(terms, 2)]
+        mirrored = [c.unflatten(-1, (m, m)).mT.flatten(-2) for c in crosses]
+        return _total(squares + crosses + mirrored).unflatten(-1, (m, m))
+
+    def _belief(self, q: Gaussian) -> Gaussian:
+        if q.mean.shape != q.var.shape:
+            raise InputError(
+                f"q needs a variance for each mean, got shapes {tuple(q.mean.shape)} and {tuple(q.var.shape)}"
+            )
+        return Gaussian(self._points(q.mean, "q.mean"), self._points(q.var, "q.var"))
+
+
+def terms_of(kernel: Kernel, dim: int) -> list[Term]:
+    """The terms of a kernel on ``dim`` columns; an error names a kernel that has none."""
+    if not isinstance(kernel, WithExpectations):
+        raise UnsupportedError(
+            f"{type(kernel).__name__} has no closed-form expectation under Gaussian inputs; RBF, MetricRBF, "
+            "Linear, Constant, their sums and products have: use these, or propagate samples, not moments"
+        )
+    kernel._check_columns(dim)
+    return kernel.terms(dim)
+
+
+def row(value: Float[Tensor, "..."], dim: int) -> Float[Tensor, "*q 1 dim"]:
+    """A parameter as one entry for each column; it reads as ``()``, ``d``, ``q 1 1`` or ``q 1 d``."""
+    return value.expand(*value.shape[:-2], 1, dim)
+
+
+def multiply(first: list[Term], second: list[Term]) -> list[Term]:
+    """The terms of the product of two kernels: scales multiply, precisions add, slopes collect."""
+    return [_times_term(f, g) for f in first for g in second]
+
+
+def spread(term: Term, columns: list[int], dim: int) -> Term:
+    """A term on some columns as one on all ``dim`` columns."""
+    if len(set(columns)) < len(columns):
+        raise UnsupportedError(f"columns {columns} repeat, so their expectations do not factorise; name each once")
+    index = torch.tensor(columns, device=term.scale.device)
+    wide = _scatter(term.precision, index, dim)
+    if _is_full(term.precision):
+        wide = _scatter(wide.mT, index, dim).mT
+    return Term(term.scale, wide, tuple(_scatter(slope, index, dim) for slope in term.slopes))
+
+
+def _scatter(values: Tensor, index: Tensor, dim: int) -> Tensor:
+    return values.new_zeros(*values.shape[:-1], dim).index_copy(-1, index, values)
+
+
+def _times_term(f: Term, g: Term) -> Term:
+    if any(_overlap(a, b) for a in f.slopes for b in g.slopes):
+        raise UnsupportedError(
+            "the expectation of a product of two linear kernels on the same column is not provided; put them "
+            "on different columns with .on(…), or keep one of them"
+        )
+    a, b = _alike(f.precision, g.precision)
+    return Term(f.scale * g.scale, a + b, f.slopes + g.slopes)
+
+
+def _overlap(a: Tensor, b: Tensor) -> bool:
+    """Whether two slopes share a column."""
+    return bool(((a != 0) & (b != 0)).any())
+
+
+def _columns(q: Gaussian, z: Tensor) -> int:
+    if q.mean.shape[-1] != z.shape[-1]:
+        raise InputError(f"q.mean has {q.mean.shape[-1]} columns and z has {z.shape[-1]}; they must agree")
+    return z.shape[-1]
+
+
+def _at_itself(term: Term, q: Gaussian) -> Float[Tensor, "*q n"]:
+    """``E f(x, x) = scale · Π_l Σ_d slope_ld (μ_d² + σ_d²)``."""
+    value = term.scale * torch.ones_like(q.mean[..., :1])
+    for slope in term.slopes:
+        value = value * (slope * (q.mean.square() + q.var)).sum(-1, keepdim=True)
+    return value.squeeze(-1)
+
+
+def _expect(
+    f: Term, g: Term, q: Gaussian, z: Float[Tensor, "*qz p d"], w: Float[Tensor, "*qz p d"]
+) -> Float[Tensor, "*q n p"]:
+    """``E f(x, zᵢ) g(x, wᵢ)`` for each row of ``q`` and each pair ``i``: the module's formula."""
+    A, B = _alike(f.precision, g.precision)
+    S = A + B
+    origin = z.detach().reshape(-1, z.shape[-1]).mean(0)
+    gap = z - w
+    apart = (_times(gap, A) * _divide(_times(gap, B), S)).sum(-1, keepdim=True)
+    pull = _times(z - origin, A) + _times(w - origin, B)
+    centre = _divide(pull, S)
+    pairs = _beside(_outer(centre, centre, S), centre, torch.ones_like(apart), (f.scale * g.scale).log() - 0.5 * apart)
+    tilt = _tilt(Gaussian(q.mean - origin, q.var), S)
+    value = (tilt.exponent @ pairs.mT).exp()
+    if not f.slopes and not g.slopes:
+        return value
+
+    def mean(r: Tensor) -> Tensor:  # E r·x, with x = origin + its centred part
+        return tilt.affine @ _beside(r, _outer(r, pull, S), (r * origin).sum(-1, keepdim=True)).mT
+
+    left, right = [slope * z for slope in f.slopes], [slope * w for slope in g.slopes]
+    matches = _match(f.slopes, g.slopes, S)
+    for i, j in matches:
+        value = value * (mean(left[i]) * mean(right[j]) + tilt.cov @ _outer(left[i], right[j], S).mT)
+    alone = [r for i, r in enumerate(left) if i not in {i for i, _ in matches}]
+    alone += [r for j, r in enumerate(right) if j not in {j for _, j in matches}]
+    for r in alone:
+        value = value * mean(r)
+    return value
+
+
+class _Tilt(NamedTuple):
+    """What each point brings to the products; a matrix takes ``d`` columns if it is diagonal, else ``d²``."""
+
+    exponent: Float[Tensor, "*q n e"]  # [−½W, Wμ, −½μᵀWμ − ½log|I + ΣS|, 1]
+    affine: Float[Tensor, "*q n a"]  # [(I + ΣS)⁻¹μ, V, 1]
+    cov: Float[Tensor, "*q n v"]  # V
+
+
+def _tilt(q: Gaussian, S: Tensor) -> _Tilt:
+    if _is_full(S):
+        K = torch.eye(S.shape[-1]).to(S) + q.var.unsqueeze(-1) * S.unsqueeze(-3)
+        inverse = torch.linalg.inv(K)  # small and harmless: the eigenvalues of K are 1 and above
+        W = S.unsqueeze(-3) @ inverse
+        mean, weighted = _apply(inverse, q.mean), _apply(W, q.mean)
+        W, V = W.flatten(-2), (inverse * q.var.unsqueeze(-2)).flatten(-2)
+        logdet = torch.linalg.slogdet(K)[1].unsqueeze(-1)
+    else:
+        shrink = 1 / (1 + q.var * S)
+        W, V, mean = S * shrink, q.var * shrink, q.mean * shrink
+        weighted = W * q.mean
+        logdet = torch.log1p(q.var * S).sum(-1, keepdim=True)
+    constant = -0.5 * ((q.mean * weighted).sum(-1, keepdim=True) + logdet)
+    one = torch.ones_like(constant)
+    return _Tilt(_beside(-0.5 * W, weighted, constant, one), _beside(mean, V, one), V)
+
+
+def _match(left: tuple[Tensor, ...], right: tuple[Tensor, ...], S: Tensor) -> list[tuple[int, int]]:
+    """Which slopes of two terms depend on one another: those with a common column, one partner at most."""
+    full = _is_full(S)
+    pairs = [(i, j) for i, a in enumerate(left) for j, b in enumerate(right) if full or _overlap(a, b)]
+    simple = len({i for i, _ in pairs}) == len({j for _, j in pairs}) == len(pairs)
+    if not simple or (full and max(len(left), len(right)) > 1):
+        raise UnsupportedError(
+            "the expectation of a product of more than two linear kernels on shared columns is not provided; "
+            "use fewer linear factors, or put them on the same columns in every part of the sum"
+        )
+    return pairs
+
+
+# --- small matrices, stored as ``1 d`` where they are diagonal ---
+
+
+def _is_full(P: Tensor) -> bool:
+    return P.shape[-2] > 1
+
+
+def _alike(A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
+    """Both diagonal, or both full."""
+    if _is_full(A) == _is_full(B):
+        return A, B
+    return (A, B.squeeze(-2).diag_embed()) if _is_full(A) else (A.squeeze(-2).diag_embed(), B)
+
+
+def _times(x: Float[Tensor, "*qx p d"], P: Tensor) -> Float[Tensor, "*q p d"]:
+    return x @ P if _is_full(P) else x * P
+
+
+def _divide(x: Float[Tensor, "*qx p d"], S: Tensor) -> Float[Tensor, "*q p d"]:
+    """``S⁻¹x``, zero in columns on which ``S`` does not depend."""
+    if not _is_full(S):
+        return x / (S + (S == 0))
+    unused = (S.diagonal(dim1=-2, dim2=-1) == 0).to(S).diag_embed()
+    return torch.linalg.solve(S + unused, x.mT).mT
+
+
+def _apply(matrix: Float[Tensor, "*qm n d d"], x: Float[Tensor, "*qx n d"]) -> Float[Tensor, "*q n d"]:
+    return (matrix @ x.unsqueeze(-1)).squeeze(-1)
+
+
+def _outer(x: Float[Tensor, "*qx p d"], y: Float[Tensor, "*qy p d"], S: Tensor) -> Float[Tensor, "*q p f"]:
+    """``x yᵀ`` in the layout of ``S``: its diagonal, or all entries in a row."""
+    return (x.unsqueeze(-1) * y.unsqueeze(-2)).flatten(-2) if _is_full(S) else x * y
+
+
+def _beside(*blocks: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Blocks side by side, after broadcasting all axes but the last."""
+    shape = torch.broadcast_shapes(*(block.shape[:-1] for block in blocks))
+    return torch.cat([block.expand(*shape, block.shape[-1]) for block in blocks], -1)
+
+
+def _total(tensors: list[Tensor]) -> Tensor:
+    return reduce(torch.add, tensors)

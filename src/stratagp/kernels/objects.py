@@ -1,0 +1,160 @@
+"""Kernels on lists of arbitrary Python objects: strings, graphs, records.
+
+Objects cannot be moved by gradients, so the similarity of two lists is computed once, as a :class:`KernelCache`, and
+hyperparameters then train on that cache at the speed of dense matrices.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.errors import InputError
+from stratagp.kernels.base import Kernel
+from stratagp.parameters import Parameter, Value, positive
+
+
+class KernelCache(NamedTuple):
+    """Similarities that no hyperparameter changes: between two lists, and of each object with itself."""
+
+    cross: Float[Tensor, "n m"]
+    left: Float[Tensor, " n"]
+    right: Float[Tensor, " m"]
+
+
+class ObjectKernel(Kernel):
+    """A kernel on lists of objects; a subclass gives the plain similarity ``s(a, b)`` as :meth:`similarity`.
+
+    With ``s̃ = s(a, b)/√(s(a, a) s(b, b))`` (``normalise``; objects with ``s(a, a) = 0`` are
+    alike to one another and to nothing else),
+
+        k = variance · s̃                                  without a lengthscale
+        k = variance · exp(−(1 − s̃)/lengthscale²)         with one: an RBF of the kernel's own distance
+    """
+
+    takes_tensors = False
+
+    def __init__(
+        self,
+        variance: Value | Parameter = 1.0,
+        lengthscale: Value | Parameter | None = None,
+        normalise: bool = True,
+    ) -> None:
+        super().__init__()
+        if lengthscale is not None and not normalise:
+            raise InputError("a lengthscale needs normalise=True: the distance is that of normalised objects")
+        self.normalise = normalise
+        self.variance = positive(variance)
+        self.lengthscale = None if lengthscale is None else positive(lengthscale)
+
+    @abstractmethod
+    def similarity(self, a: Sequence[Any], b: Sequence[Any]) -> Float[Tensor, "n m"]:
+        """The matrix of ``s(aᵢ, bⱼ)``, symmetric and positive semi-definite, free of trainable parameters."""
+
+    def self_similarity(self, a: Sequence[Any]) -> Float[Tensor, " n"]:
+        """``s(aᵢ, aᵢ)`` for each object; override it where that is cheaper than one pair at a time."""
+        return torch.stack([self.similarity([item], [item])[0, 0] for item in a]) if len(a) else torch.zeros(0)
+
+    def cache(self, x: Sequence[Any], z: Sequence[Any]) -> KernelCache:
+        """The similarities of two lists, to be kept while hyperparameters are trained."""
+        left = self.self_similarity(x)
+        return KernelCache(self.similarity(x, z), left, left if z is x else self.self_similarity(z))
+
+    def from_cache(self, cache: KernelCache) -> Float[Tensor, "*q n m"]:
+        """``k(x, z)`` at the current hyperparameters."""
+        cross, left, right = (part.to(self.variance) for part in cache)
+        if not self.normalise:
+            return self.variance * cross
+        size = left[:, None] * right
+        cosine = torch.where(size > 0, cross / size.clamp_min(1e-300).sqrt(), (left[:, None] == right).to(cross))
+        if self.lengthscale is None:
+            return self.variance * cosine
+        return self.variance * torch.exp((cosine - 1) / self.lengthscale.square())
+
+    def forward(self, x: Sequence[Any], z: Sequence[Any]) -> Float[Tensor, "*q n m"]:
+        """The cache, made and used at once."""
+        return self.from_cache(self.cache(x, z))
+
+    def diag(self, x: Sequence[Any]) -> Float[Tensor, "*q n"]:
+        """The variance where normalised, else ``variance · s(x, x)``."""
+        own = torch.ones(len(x)) if self.normalise else self.self_similarity(x)
+        return (self.variance * own.to(self.variance)[:, None]).squeeze(-1)
+
+    def _settings(self) -> str:
+        return "" if self.normalise else "normalise=False"
+
+
+class PairFunction(ObjectKernel):
+    """Any Python function of two objects as a kernel; it must be symmetric and positive semi-definite.
+
+    >>> words = ["gaussian", "process", "gauss"]
+    >>> shared = PairFunction(lambda a, b: len(set(a) & set(b)))
+    >>> shared(words)[0]
+    tensor([1.0000, 0.1890, 0.7559], dtype=torch.float64, grad_fn=...)
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Any, Any], float],
+        variance: Value | Parameter = 1.0,
+        lengthscale: Value | Parameter | None = None,
+        normalise: bool = True,
+    ) -> None:
+        super().__init__(variance, lengthscale, normalise)
+        self.function = function
+
+    def similarity(self, a: Sequence[Any], b: Sequence[Any]) -> Float[Tensor, "n m"]:
+        """Every pair in turn; half of them where both lists are the same."""
+        if a is b:
+            values = torch.zeros(len(a), len(a), dtype=torch.float64)
+            for i, item in enumerate(a):
+                row = torch.tensor([float(self.function(item, other)) for other in a[: i + 1]], dtype=torch.float64)
+                values[i, : i + 1] = values[: i + 1, i] = row
+            return values
+        rows = [[float(self.function(item, other)) for other in b] for item in a]
+        return torch.tensor(rows, dtype=torch.float64).reshape(len(a), len(b))
+
+
+class Precomputed(Kernel):
+    """A covariance matrix that is given; points are row numbers, in one column.
+
+    >>> K = torch.tensor([[1.0, 0.5], [0.5, 1.0]])
+    >>> Precomputed(K)(torch.tensor([[1], [0]]), torch.tensor([[1]]))
+    tensor([[1.0000],
+            [0.5000]], dtype=torch.float64, grad_fn=...)
+    """
+
+    matrix: Tensor
+
+    def __init__(self, matrix: Any, variance: Value | Parameter = 1.0) -> None:
+        super().__init__()
+        matrix = torch.as_tensor(matrix, dtype=torch.float64)
+        if matrix.dim() != 2 or matrix.shape[0] != matrix.shape[1] or not torch.allclose(matrix, matrix.mT):
+            raise InputError(f"Precomputed needs a symmetric square matrix, got shape {tuple(matrix.shape)}")
+        self.register_buffer("matrix", matrix)
+        self.variance = positive(variance)
+
+    def _settings(self) -> str:
+        return f"{len(self.matrix)}×{len(self.matrix)} matrix"
+
+    def _rows(self, x: Float[Tensor, "*qx n d"]) -> Tensor:
+        rows = x.round().long()
+        if x.shape[-1] != 1 or not bool(((rows == x) & (rows >= 0) & (rows < len(self.matrix))).all()):
+            raise InputError(
+                f"points of a Precomputed kernel are one column of row numbers from 0 to {len(self.matrix) - 1}"
+            )
+        return rows.squeeze(-1)
+
+    def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """The chosen rows and columns."""
+        return self.variance * self.matrix[self._rows(x)[..., :, None], self._rows(z)[..., None, :]]
+
+    def diag(self, x: Any) -> Float[Tensor, "*q n"]:
+        """The chosen diagonal entries."""
+        own = self.matrix.diagonal()[self._rows(self._points(x, "x"))]
+        return (self.variance * own[..., None]).squeeze(-1)

@@ -1,0 +1,3 @@
+"""Layers: maps from points to beliefs about function values; a model is a chain of them."""
+
+from stratagp.layers.base import Layer as Layer

@@ -1,0 +1,4 @@
+"""Likelihoods ``p(y | f)``: how observations come from function values."""
+
+from stratagp.likelihoods.base import Likelihood as Likelihood
+from stratagp.likelihoods.gaussian import GaussianNoise as GaussianNoise

@@ -1,0 +1,48 @@
+"""Gaussian noise, for which every integral is closed."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.likelihoods.base import Likelihood
+from stratagp.parameters import Parameter, Value, positive
+from stratagp.types import Gaussian
+
+
+class GaussianNoise(Likelihood):
+    """``y = f + ε``, ``ε ~ N(0, noise)``; ``noise`` is a variance, one for all outputs or one for each.
+
+    >>> likelihood = GaussianNoise(0.5)
+    >>> f = Gaussian(torch.zeros(1, 1), torch.ones(1, 1))
+    >>> likelihood.predict(f).var.item()
+    1.5
+    """
+
+    def __init__(self, noise: Value | Parameter = 0.1) -> None:
+        super().__init__()
+        self.noise = positive(noise)
+
+    def log_prob(self, y: Float[Tensor, "n p"], f: Float[Tensor, "*s n p"]) -> Float[Tensor, "*s n"]:
+        """``−½ Σ_p [log 2π noise + (y − f)²/noise]``."""
+        return -0.5 * ((y - f).square() / self.noise + self.noise.log() + math.log(2 * math.pi)).sum(-1)
+
+    def moments(self, f: Float[Tensor, "*s n p"]) -> Gaussian:
+        """``f`` and the noise."""
+        return Gaussian(f, self.noise.to(f).expand(f.shape))
+
+    def expected_log_prob(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, " n"]:
+        """``log N(y; mean, noise) − Σ_p var/(2 noise)``."""
+        return self.log_prob(y, q.mean) - 0.5 * (q.var / self.noise).sum(-1)
+
+    def log_predictive(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, " n"]:
+        """``log N(y; mean, var + noise)``."""
+        total = q.var + self.noise
+        return -0.5 * ((y - q.mean).square() / total + torch.log(2 * math.pi * total)).sum(-1)
+
+    def predict(self, q: Gaussian) -> Gaussian:
+        """The mean, and the variance with the noise added."""
+        return Gaussian(q.mean, q.var + self.noise)

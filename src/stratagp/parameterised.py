@@ -1,0 +1,98 @@
+"""Modules whose parameters read as tensors and can be listed, set, fixed and tied by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from stratagp.errors import InputError
+from stratagp.parameters import Parameter, Value, format_value
+
+
+@dataclass(frozen=True)
+class NamedParameter:
+    """A parameter and its address in a composed kernel, such as ``0.lengthscale``."""
+
+    name: str
+    parameter: Parameter
+
+
+class Parameterised(nn.Module):
+    """A module whose :class:`Parameter` attributes read as tensors and can be listed, set, fixed and tied."""
+
+    def __getattr__(self, name: str) -> Any:
+        value = super().__getattr__(name)
+        return value.value if isinstance(value, Parameter) else value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        current = self.__dict__.get("_modules", {}).get(name)
+        if isinstance(current, Parameter) and not isinstance(value, Parameter):
+            current.assign(value)
+        else:
+            super().__setattr__(name, value)
+
+    def parameter(self, name: str) -> Parameter:
+        """The parameter itself, for sharing it with another kernel or reading its prior."""
+        return self._find(name).parameter
+
+    def named_values(self) -> Iterator[NamedParameter]:
+        """Every parameter once, with its address."""
+        for name, module in self.named_modules():
+            if isinstance(module, Parameter):
+                yield NamedParameter(name, module)
+
+    def _find(self, name: str) -> NamedParameter:
+        known = list(self.named_values())
+        exact = [p for p in known if p.name == name]
+        found = exact or [p for p in known if p.name.rsplit(".", 1)[-1] == name]
+        if len(found) != 1:
+            listing = ", ".join(p.name for p in (found or known)) or "none"
+            problem = f"{name!r} names {len(found)} parameters" if found else f"there is no parameter {name!r}"
+            raise InputError(f"{problem} of {type(self).__name__}; choose from: {listing}")
+        return found[0]
+
+    def set(self, **values: Value) -> Any:
+        """Set parameters by name, as in ``kernel.set(lengthscale=0.5)``; returns the module.
+
+        In a composed kernel the address decides: ``kernel.set(**{"0.lengthscale": 0.5})``.
+        """
+        for name, value in values.items():
+            self._find(name).parameter.assign(value)
+        return self
+
+    def fix(self, *names: str) -> Any:
+        """Keep the named parameters (all, if none is named) at their values; returns the module."""
+        return self._set_trainable(names, False)
+
+    def free(self, *names: str) -> Any:
+        """Let the named parameters (all, if none is named) be learnt again; returns the module."""
+        return self._set_trainable(names, True)
+
+    def _set_trainable(self, names: tuple[str, ...], trainable: bool) -> Any:
+        chosen = [self._find(name) for name in names] if names else list(self.named_values())
+        for item in chosen:
+            item.parameter.raw.requires_grad_(trainable)
+        return self
+
+    def tie(self, first: str, *others: str) -> Any:
+        """Make the other parameters the same as the first: one value, learnt once; returns the module."""
+        shared = self.parameter(first)
+        for address in [self._find(name).name for name in others]:
+            path, _, leaf = address.rpartition(".")
+            self.get_submodule(path)._modules[leaf] = shared
+        return self
+
+    def log_prior(self) -> Tensor:
+        """``Σ log p(θ)`` over all parameters with a prior."""
+        terms = [item.parameter.log_prior() for item in self.named_values()]
+        return torch.stack(terms).sum() if terms else torch.zeros((), dtype=torch.float64)
+
+
+def describe_parameters(module: Parameterised) -> str:
+    """The parameters of one module as ``name=value`` pairs, for its repr."""
+    own = ((name, child) for name, child in module._modules.items() if isinstance(child, Parameter))
+    return ", ".join(f"{name}={format_value(p.natural)}{'' if p.trainable else ' (fixed)'}" for name, p in own)

@@ -1,0 +1,5 @@
+"""Checks for the parts of models, ours and yours: hand one a part and it asserts what that part must satisfy."""
+
+from stratagp.testing.kernel import check_kernel as check_kernel
+from stratagp.testing.layer import check_layer as check_layer
+from stratagp.testing.likelihood import check_likelihood as check_likelihood

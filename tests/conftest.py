@@ -1,0 +1,34 @@
+"""What every test session shares: shapes checked at run time, few threads, data sets that may be absent."""
+
+import os
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import jaxtyping
+import pytest
+import torch
+
+import datasets
+import tests.typecheck  # noqa: F401, the import hook looks it up by name
+
+# From here on an import of the package brings checks of the shapes in its annotations, in doctests too.
+jaxtyping.install_import_hook("stratagp", "tests.typecheck.typechecker")
+
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
+
+
+@pytest.fixture
+def data_path() -> Callable[[str], Path]:
+    """``data_path("mnist/mnist.npz")``, under ``STRATAGP_DATA``; the test is skipped where it is absent."""
+    return datasets.locate
+
+
+def _skip_without_data(item: pytest.Item) -> Generator[None, None, None]:
+    try:
+        return (yield)
+    except datasets.DataMissing as missing:
+        pytest.skip(str(missing))
+
+
+pytest_runtest_setup = pytest.hookimpl(wrapper=True)(_skip_without_data)
+pytest_runtest_call = pytest.hookimpl(wrapper=True)(_skip_without_data)

@@ -1,0 +1,96 @@
+import pytest
+import torch
+
+from stratagp import kernels as k
+from stratagp.errors import InputError, UnsupportedError
+from stratagp.types import Gaussian
+from tests.kernels.case import points
+
+
+def test_sums_and_products_flatten():
+    a, b, c = k.RBF(), k.Linear(), k.Constant()
+    assert (a + b + c).parts == [a, b, c]
+    assert ((a + b) + (c + a)).parts == [a, b, c, a]
+    assert (a * b * c).parts == [a, b, c]
+    assert [type(p) for p in ((a + b) * c).parts] == [k.Sum, k.Constant]
+
+
+def test_one_kernel_used_twice_is_learnt_once():
+    rbf = k.RBF(0.7)
+    twice = rbf + rbf
+    x = points()
+    torch.testing.assert_close(twice(x), 2 * rbf(x))
+    torch.testing.assert_close((rbf * rbf)(x), rbf(x) ** 2)
+    assert len(list(twice.parameters())) == 2
+
+
+def test_numbers():
+    scaled, shifted = 3 * k.RBF(), k.RBF() + 3
+    assert [p.trainable for p in (scaled.parts[0].parameter("variance"), shifted.parts[1].parameter("variance"))] == [
+        False,
+        True,
+    ]
+    assert repr(k.RBF() + 1.0) == "RBF(lengthscale=1, variance=1) + Constant(variance=1)"
+    assert repr((k.RBF() + 1.0) ** 2) == "(RBF(lengthscale=1, variance=1) + Constant(variance=1)) ** 2"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: k.RBF() + "x", "combines with kernels and positive numbers, not with str"),
+        (lambda: k.RBF() * -1.0, "positive and finite"),
+        (lambda: k.RBF() ** 0.5, "positive whole number"),
+        (lambda: k.RBF().on([]), "indices, names or a slice"),
+        (lambda: k.RBF().on(7)(points()), "asks for a column"),
+        (lambda: k.RBF()(torch.zeros(3)), r"a single column is x\[:, None\]"),
+        (lambda: k.RBF()(torch.zeros(3, 2), torch.zeros(3, 1)), "x has 2 columns and z has 1"),
+        (lambda: k.RBF().replicate(0), "at least 1"),
+        (lambda: k.Separate([k.RBF()]).replicate(2), "cannot be replicated"),
+        (lambda: k.ArcCosine(degree=3), "degree must be 0, 1 or 2"),
+        (lambda: k.PiecewisePolynomial(2, dim=1)(points()), "at most 1 columns"),
+        (lambda: k.Gibbs(0.3), "as a function of the points"),
+        (lambda: k.Gibbs(lambda x: x)(points()), "not positive"),
+        (lambda: k.Precomputed(torch.eye(3))(torch.tensor([[3]])), "row numbers from 0 to 2"),
+        (lambda: k.Precomputed(torch.ones(2, 3)), "symmetric square"),
+    ],
+)
+def test_bad_use_is_named(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_columns_by_name_number_and_slice():
+    x = points(6, 3)
+    first = k.RBF(0.7)(x[:, [2, 0]])
+    for kernel in (k.RBF(0.7).on([2, 0]), k.RBF(0.7).on(["c", "a"]), k.RBF(0.7).on([-1, "a"])):
+        torch.testing.assert_close(kernel.bind(["a", "b", "c"])(x), first)
+    torch.testing.assert_close(k.RBF(0.7).on(slice(1, 3))(x), k.RBF(0.7)(x[:, 1:]))
+
+
+def test_kernel_computes_in_its_own_precision():
+    x = points().float()
+    assert k.RBF()(x).dtype == torch.float64
+    assert k.RBF().float()(x.double()).dtype == torch.float32
+    assert k.RBF()(torch.ones(3, 1, dtype=torch.long)).dtype == torch.float64
+    assert k.RBF()([[0.0], [1.0]])[0, 1].item() == pytest.approx(0.6065306597126334)
+
+
+def test_warping_module_is_learnt_with_the_kernel():
+    network = torch.nn.Linear(2, 3)
+    kernel = k.RBF().warp(network)
+    kernel(points()).sum().backward()
+    assert network.weight.grad.isfinite().all()
+    assert len(list(kernel.parameters())) == 4
+
+
+def test_missing_abilities_say_so():
+    q = Gaussian(points(), points().square())
+    with pytest.raises(UnsupportedError, match="Gibbs has no closed-form expectation"):
+        k.Gibbs(lambda x: 1 + x**2).psi1(q, points())
+    with pytest.raises(UnsupportedError, match="Brownian has no random features"):
+        k.Brownian().random_features(10, 1)
+
+
+def test_devices():
+    meta = k.RBF(ard=2).to("meta")
+    assert meta(torch.zeros(3, 2, device="meta")).device.type == "meta"

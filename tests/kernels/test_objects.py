@@ -1,0 +1,41 @@
+import pytest
+import torch
+
+from stratagp import kernels as k
+from stratagp.errors import InputError
+
+WORDS = ["gaussian", "process", "kernel", "", "gauss", ""]
+
+
+def shared(a, b):
+    return len(set(a) & set(b))
+
+
+def test_cache_gives_the_kernel_at_any_hyperparameter():
+    kernel = k.PairFunction(shared, lengthscale=0.7)
+    cache = kernel.cache(WORDS, WORDS[:3])
+    kernel.set(lengthscale=1.9, variance=2.5)
+    torch.testing.assert_close(kernel.from_cache(cache), kernel(WORDS, WORDS[:3]))
+    kernel.from_cache(cache).sum().backward()
+    assert kernel.parameter("lengthscale").raw.grad.abs() > 0
+
+
+def test_objects_without_features_are_alike_to_one_another_alone():
+    gram = k.PairFunction(shared)(WORDS).detach()
+    assert gram[3].tolist() == [0, 0, 0, 1, 0, 1]
+    assert gram.diagonal().tolist() == pytest.approx([1.0] * 6)
+    assert torch.linalg.eigvalsh(gram).min() > -1e-12
+
+
+def test_unnormalised():
+    kernel = k.PairFunction(shared, variance=2.0, normalise=False)
+    assert kernel(["ab"], ["bc", "xy", "abc"]).tolist() == [[2.0, 0.0, 4.0]]
+    assert kernel.diag(WORDS[:2]).tolist() == pytest.approx([2.0 * len(set(w)) for w in WORDS[:2]])
+    with pytest.raises(InputError, match="needs normalise=True"):
+        k.PairFunction(shared, lengthscale=1.0, normalise=False)
+
+
+def test_sums_and_functions_of_object_kernels():
+    both = k.PairFunction(shared) + k.PairFunction(lambda a, b: float(a[:1] == b[:1]))
+    assert both(["ab"], ["ac"]).item() == pytest.approx(0.5 + 1.0)
+    assert both.replicate(3)(WORDS[:2], WORDS).shape == (3, 2, 6)

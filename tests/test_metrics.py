@@ -1,0 +1,16 @@
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.metrics import mean_squared_error
+
+from stratagp import metrics
+
+RNG = np.random.default_rng(0)
+Y, MEAN, STD = RNG.normal(size=500), RNG.normal(size=500) * 0.5, 0.5 + RNG.random(500)
+
+
+def test_against_scikit_learn_and_scipy():
+    assert metrics.rmse(Y, MEAN) == pytest.approx(mean_squared_error(Y, MEAN) ** 0.5, rel=1e-12)
+    assert metrics.nlpd(Y, MEAN, STD) == pytest.approx(-norm(MEAN, STD).logpdf(Y).mean(), rel=1e-12)
+    low, high = norm(MEAN, STD).interval(0.8)
+    assert metrics.coverage(Y, MEAN, STD, 0.8) == pytest.approx(np.mean((low <= Y) & (high >= Y)))

@@ -1,0 +1,136 @@
+import copy
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+
+from stratagp import kernels as k
+from stratagp.errors import InputError
+from stratagp.parameters import Parameter, bounded, lower_cholesky, positive, real, simplex
+from stratagp.priors import Gamma, HalfCauchy, LogNormal, Normal
+
+
+@pytest.mark.parametrize(
+    ("make", "value"),
+    [
+        (positive, 0.3),
+        (positive, [1e-8, 1.0, 1e8]),
+        (real, [-2.0, 5.0]),
+        (lambda v: bounded(v, -1, 3), 2.5),
+        (simplex, [0.2, 0.5, 0.3]),
+        (lower_cholesky, [[2.0, 0.0], [-1.0, 0.5]]),
+        (lambda v: positive(v, bounds=(0.1, 10)), 0.2),
+    ],
+)
+def test_value_survives_the_free_coordinate(make, value):
+    np.testing.assert_allclose(make(value).value.detach().numpy(), value, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("make", "value", "message"),
+    [
+        (positive, 0.0, "positive and finite"),
+        (positive, float("inf"), "positive and finite"),
+        (positive, [1.0, -1.0], "positive and finite"),
+        (real, float("nan"), "finite"),
+        (lambda v: bounded(v, 0, 1), 1.5, "between 0 and 1"),
+        (simplex, [0.2, 0.2], "sum to one"),
+        (positive, "long", "must be a number"),
+    ],
+)
+def test_bad_values_are_named(make, value, message):
+    with pytest.raises(InputError, match=message):
+        make(value)
+
+
+@pytest.mark.parametrize(
+    ("prior", "truth"),
+    [
+        (LogNormal(2.0, 0.7), scipy.stats.lognorm(s=0.7, scale=2.0)),
+        (Gamma(3.0, 2.0), scipy.stats.gamma(3.0, scale=0.5)),
+        (HalfCauchy(1.5), scipy.stats.halfcauchy(scale=1.5)),
+        (Normal(0.5, 2.0), scipy.stats.norm(0.5, 2.0)),
+    ],
+)
+def test_priors_agree_with_scipy(prior, truth):
+    x = np.array([0.1, 0.7, 1.3, 4.0])
+    np.testing.assert_allclose(prior.log_prob(torch.tensor(x)).numpy(), truth.logpdf(x), rtol=1e-12)
+
+
+def test_log_prior_sums_over_the_kernel():
+    kernel = k.RBF(positive([0.5, 2.0], prior=LogNormal(1.0, 1.0)), positive(1.5, prior=Gamma(2.0, 1.0)))
+    kernel = kernel + k.Constant()
+    expected = scipy.stats.lognorm(1.0).logpdf([0.5, 2.0]).sum() + scipy.stats.gamma(2.0).logpdf(1.5)
+    assert kernel.log_prior().item() == pytest.approx(expected, rel=1e-12)
+    assert k.White().log_prior().item() == 0
+
+
+def test_set_by_name_and_by_address():
+    kernel = k.RBF() + k.RationalQuadratic()
+    kernel.set(alpha=0.25, **{"0.lengthscale": 3.0})
+    assert kernel.parts[1].alpha.item() == pytest.approx(0.25)
+    assert kernel.parts[0].lengthscale.item() == pytest.approx(3.0)
+    assert kernel.parts[1].lengthscale.item() == pytest.approx(1.0)
+    kernel.parts[0].lengthscale = 4.0
+    assert kernel.parts[0].lengthscale.item() == pytest.approx(4.0)
+    with pytest.raises(InputError, match=r"names 2 parameters.*0\.lengthscale, 1\.lengthscale"):
+        kernel.set(lengthscale=1.0)
+    with pytest.raises(InputError, match=r"no parameter 'period'.*choose from: 0\.lengthscale"):
+        kernel.set(period=1.0)
+    with pytest.raises(InputError, match="expected a value with 0 axes"):
+        kernel.set(alpha=[1.0, 2.0])
+
+
+def test_fixed_parameters_get_no_gradient():
+    kernel = k.RBF() * k.RationalQuadratic()
+    kernel.fix("alpha", "0.variance")
+    kernel(torch.randn(3, 1)).sum().backward()
+    got = {item.name for item in kernel.named_values() if item.parameter.raw.grad is not None}
+    assert got == {"0.lengthscale", "1.lengthscale", "1.variance"}
+    assert "alpha=1 (fixed)" in repr(kernel)
+    kernel.free()
+    assert all(p.requires_grad for p in kernel.parameters())
+
+
+def test_tied_parameters_are_one():
+    kernel = k.RBF(0.5) + k.RationalQuadratic(2.0)
+    kernel.tie("0.lengthscale", "1.lengthscale")
+    assert len(list(kernel.parameters())) == 4
+    kernel.set(**{"0.lengthscale": 0.7})
+    twin = copy.deepcopy(kernel)
+    twin.parts[0].lengthscale = 0.9
+    assert kernel.parts[1].lengthscale.item() == pytest.approx(0.7)
+    assert twin.parts[1].lengthscale.item() == pytest.approx(0.9)
+    shared = k.RBF(kernel.parts[0].parameter("lengthscale"))
+    kernel.parts[0].lengthscale = 1.1
+    assert shared.lengthscale.item() == pytest.approx(1.1)
+
+
+def test_function_axis_reads_ready_to_broadcast():
+    number, vector, matrix = positive(2.0), positive([1.0, 2.0]), real(torch.ones(2, 3))
+    for parameter, shape in [(number, (4, 1, 1)), (vector, (4, 1, 2)), (matrix, (4, 2, 3))]:
+        parameter.replicate(4)
+        assert parameter.value.shape == shape
+    with pytest.raises(InputError, match="already belongs to 4 functions"):
+        number.replicate(2)
+
+
+def test_ard_waits_for_the_columns():
+    kernel = k.RBF(0.5, ard=True).on(["b", "c"]) + k.RBF(ard=True)
+    with pytest.raises(InputError, match=r"has not been told their order"):
+        kernel(torch.zeros(2, 3))
+    kernel.bind(["a", "b", "c"])
+    assert kernel.parts[0].base.lengthscale.tolist() == pytest.approx([0.5, 0.5])
+    assert kernel.parts[1].lengthscale.shape == (3,)
+    with pytest.raises(InputError, match=r"kernel\.bind\(3\)"):
+        k.RBF(ard=True)(torch.zeros(2, 3))
+    with pytest.raises(InputError, match="for each of 2 columns, but the points have 3"):
+        k.RBF([1.0, 2.0])(torch.zeros(2, 3))
+    with pytest.raises(InputError, match="no column 'd'; the columns are a, b, c"):
+        k.RBF().on("d").bind(["a", "b", "c"])
+
+
+def test_state_dict_holds_the_free_values():
+    parameter = Parameter([1.0, 2.0])
+    assert parameter.state_dict()["raw"].tolist() == [1.0, 2.0]

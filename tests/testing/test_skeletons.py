@@ -1,0 +1,85 @@
+"""The skeletons of docs/ work as they stand, and the shipped checks catch parts that do not."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+
+from stratagp import ExactGP
+from stratagp import kernels as k
+from stratagp.kernels import Kernel
+from stratagp.parameters import positive
+from stratagp.testing import check_kernel, check_layer, check_likelihood
+from stratagp.types import Gaussian
+
+X = torch.randn(8, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def skeleton(name, part):
+    path = Path(__file__).parents[2] / "docs" / "skeletons" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"skeleton_{name}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, part)
+
+
+def test_kernel():
+    cauchy = skeleton("kernel", "Cauchy")
+    check_kernel(cauchy(0.7, 1.3), X)
+    x = torch.tensor([[0.0], [2.0]], dtype=torch.float64)
+    assert cauchy(0.5, 3.0)(x)[0, 1].item() == pytest.approx(3 / 17)
+    combined = 2 * cauchy().on(0) + k.RBF(ard=2) * cauchy()
+    posterior = ExactGP(combined, noise=1e-4).condition(X, X.sum(1))
+    torch.testing.assert_close(posterior.marginals(X).mean[:, 0], X.sum(1), rtol=0, atol=1e-2)
+
+
+def test_likelihood():
+    q = Gaussian(0.3 * X[:, :1], 0.05 + 0.1 * X[:, 1:].square())
+    check_likelihood(skeleton("likelihood", "ExponentialTimes")(), X[:, :1].exp(), q)
+
+
+def test_layer():
+    layer = skeleton("layer", "BayesianLinear")(2, 3)
+    with torch.no_grad():
+        layer.mean.copy_(X[:2, :1] + torch.tensor([0.0, 1.0, -1.0]))
+        layer.log_scale.copy_(-0.5 + 0.1 * X[2:4, :1] + torch.zeros(3))
+    check_layer(layer, X)
+
+
+class Broken(Kernel):
+    def __init__(self, fault: str) -> None:
+        super().__init__()
+        self.variance = positive(1.0)
+        self.fault = fault
+
+    def forward(self, x, z):
+        r2 = torch.cdist(x, z).square()
+        if self.fault == "indefinite":
+            return self.variance * (1 - 0.1 * r2)
+        if self.fault == "asymmetric":
+            return self.variance * torch.exp(-r2) * (1 + 0.1 * x[..., :1])
+        if self.fault == "gradient":
+            return self.variance.detach() * torch.exp(-r2) + 0 * self.variance
+        return self.variance.sum() * torch.exp(-r2)  # "function axis"
+
+    def diag(self, x):
+        if self.fault == "diag":
+            return 2 * self.variance * torch.ones(len(x), dtype=torch.float64)
+        return super().diag(x)
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("indefinite", "not positive semi-definite"),
+        ("asymmetric", "transposed"),
+        ("gradient", "parameter gradients"),
+        ("diag", "not the diagonal"),
+        ("function axis", "function axis"),
+    ],
+)
+def test_faults_are_found(fault, message):
+    with pytest.raises(AssertionError, match=message):
+        check_kernel(Broken(fault), X)
+    k.registry.pop("Broken", None)

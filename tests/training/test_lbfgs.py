@@ -1,0 +1,45 @@
+import pytest
+import torch
+from torch import nn
+
+from stratagp.errors import ConvergenceWarning, InputError, NotPositiveDefiniteError
+from stratagp.training import maximise
+
+
+def test_rosenbrock():
+    x = nn.Parameter(torch.tensor([-1.2, 1.0], dtype=torch.float64))
+    y = nn.Parameter(torch.tensor(5.0, dtype=torch.float64), requires_grad=False)
+    result = maximise(lambda: -((1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2) + 0 * y, [x, y])
+    torch.testing.assert_close(x.detach(), torch.ones(2, dtype=torch.float64), rtol=0, atol=1e-3)
+    assert result.converged
+    assert y.item() == 5.0
+
+
+def test_steps_back_from_points_that_cannot_be_factored():
+    x = nn.Parameter(torch.tensor([0.0], dtype=torch.float64))
+
+    def objective():
+        if x.item() > 0.5:
+            raise NotPositiveDefiniteError("too far")
+        return -(x - 0.4).square().sum() * 100
+
+    maximise(objective, [x])
+    assert x.item() == pytest.approx(0.4, abs=1e-4)
+
+
+def test_too_few_iterations_are_reported():
+    x = nn.Parameter(torch.tensor([-1.2, 1.0], dtype=torch.float64))
+    with pytest.warns(ConvergenceWarning, match="after 2 iterations"):
+        maximise(lambda: -((1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2), [x], max_iterations=2)
+
+
+def test_an_infinite_start_is_an_error_and_changes_nothing():
+    x = nn.Parameter(torch.tensor([3.0], dtype=torch.float64))
+    with pytest.raises(InputError, match="not finite at the starting point"):
+        maximise(lambda: (x * torch.inf).sum(), [x])
+    assert x.item() == 3.0
+
+
+def test_nothing_to_learn():
+    x = nn.Parameter(torch.tensor([3.0]), requires_grad=False)
+    assert maximise(lambda: x.sum(), [x]).value == 3.0
