@@ -13,10 +13,10 @@ from torch.autograd import gradcheck
 
 from stratagp import kernels as k
 from stratagp.errors import InputError, UnsupportedError
-from stratagp.kernels.features import Wave, arc_cosine_wave, check_request, drawn_features
+from stratagp.kernels.features import Wave, drawn_features
 from stratagp.kernels.matern import Matern
 from stratagp.kernels.periodic import Cosine, Periodic, locally_periodic
-from stratagp.kernels.spectral import compact_frequencies, gamma_scale, normal, uniform
+from stratagp.kernels.spectral import compact_frequencies, gamma_scale, uniform
 from stratagp.kernels.spectral_mixture import SpectralMixture
 from stratagp.kernels.stationary import Stationary
 from stratagp.parameters import positive
@@ -28,30 +28,6 @@ ELL = [0.7, 1.9]
 
 def generator(seed=0):
     return torch.Generator().manual_seed(seed)
-
-
-class _Rectified(k.Kernel):
-    """An arc-cosine kernel of one layer, to try the helper on, by the formula with angles."""
-
-    def __init__(self, degree, lengthscale):
-        super().__init__()
-        self.degree = degree
-        self.lengthscale, self.variance = positive(lengthscale), positive(1.3)
-
-    def forward(self, x, z):
-        x, z = x / self.lengthscale, z / self.lengthscale
-        norms = x.norm(dim=-1, keepdim=True) * z.norm(dim=-1)
-        c = (x @ z.mT / norms).clamp(-1, 1)
-        t, s = torch.acos(c), (1 - c * c).sqrt()
-        angular = [math.pi - t, s + (math.pi - t) * c, 3 * s * c + (math.pi - t) * (1 + 2 * c * c)]
-        return self.variance / math.pi * norms**self.degree * angular[self.degree]
-
-    def random_features(self, n_features, dim, generator=None):
-        check_request(self, n_features, dim)
-        return drawn_features(self, dim, n_features, oscillates=False, normal=normal(n_features, dim, generator))
-
-    def wave(self, x, normal):
-        return arc_cosine_wave(x / self.lengthscale, normal, self.degree, self.variance)
 
 
 def mixture():
@@ -86,8 +62,9 @@ KERNELS = {
         f"piecewise {q} {dim}": (lambda q=q, dim=dim: k.PiecewisePolynomial(q, dim, ELL[:1] * 2 + ELL[1:], 1.3))
         for q, dim in ((0, 3), (2, 3))
     },
-    **{f"rectified {n}": (lambda n=n: _Rectified(n, 1.4)) for n in (0, 1, 2)},
-    "scaled rectified": lambda: 2 * _Rectified(1, 1.4) * k.RBF(),
+    **{f"arc-cosine {n}": (lambda n=n: k.ArcCosine(n, 1, ELL, 1.3)) for n in (0, 1, 2)},
+    "arc-cosine bias": lambda: 2 * k.ArcCosine(1, 1, 1.4, bias=0.3) * k.RBF(),
+    "metric": lambda: k.MetricRBF([[2.0, 0.0], [1.0, 1.0]], 1.3),
 }
 COLUMNS = {"piecewise 0 3": 3, "piecewise 2 3": 3}
 
@@ -123,7 +100,7 @@ def test_gradients_reach_every_parameter(name):
     features = kernel.random_features(4, x.shape[-1], generator())
     free = [p for p in kernel.parameters() if p.requires_grad]
     assert gradcheck(lambda *_: features(x), free, atol=1e-6)
-    if name not in ("rectified 0", "constant"):
+    if name not in ("arc-cosine 0", "constant"):
         weight = torch.arange(1.0, features.size + 1, dtype=torch.float64)
         features(x).square().mul(weight).sum().backward()
         assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in free)
@@ -191,7 +168,7 @@ def test_separate_kernels_have_stacked_features():
 
 
 def test_sizes():
-    sizes = {"rbf": 200, "sum": 401, "product": 200, "product of sums": 800, "rectified 1": 100, "cosine": 2}
+    sizes = {"rbf": 200, "sum": 401, "product": 200, "product of sums": 800, "arc-cosine 1": 100, "cosine": 2}
     for name, size in sizes.items():
         assert KERNELS[name]().random_features(100, 2, generator()).size == size
 
@@ -290,3 +267,18 @@ def test_frequencies_of_a_compact_kernel_follow_their_density():
     cdf = np.concatenate([[0], np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(grid))])
     assert kstest(omega.abs().numpy(), lambda w: np.interp(w, grid, cdf)).pvalue > 0.01
     assert abs(omega.sign().mean().item()) < 5 / math.sqrt(5000)
+
+
+@pytest.mark.parametrize("degree", [0, 1])
+def test_deep_arc_cosine_features_converge(degree):
+    kernel, x = k.ArcCosine(degree, 3, ELL, 1.3, bias=0.2), points(6, 2)
+    with torch.no_grad():
+        phi = kernel.random_features(3000, 2, generator())(x)
+        assert (phi @ phi.mT - kernel(x)).abs().max() < 0.1 * kernel(x).abs().max()
+
+
+def test_linear_features_are_exact():
+    kernel, x = k.Linear([0.5, 2.0]) + k.RBF() * 1e-12, points(6, 2)
+    phi = k.Linear([0.5, 2.0]).random_features(1, 2)(x)
+    torch.testing.assert_close(phi @ phi.mT, kernel.parts[0](x), rtol=1e-12, atol=1e-12)
+    assert kernel.random_features(5, 2, generator()).size == 2 + 10

@@ -86,8 +86,7 @@ class Additive(Kernel):
     def _bind(self, names: list[str]) -> None:
         if not self.parts:
             self._build(self._copies(len(names)))
-        for i, part in enumerate(self.parts):
-            part._bind([names[i]] if i < len(names) else [])
+        super()._bind(names)
 
     def _settings(self) -> str:
         kernels = ", ".join(part.describe() for part in self.parts or self._template)

@@ -40,7 +40,7 @@ class Sum(WithExpectations):
 
     random_features = features.features_of_sum
 
-    def __init__(self, *parts: Kernel | float) -> None:
+    def __init__(self, *parts: Any) -> None:
         super().__init__()
         kernels = _flatten(Sum, [_as_kernel(part, trainable=True) for part in parts])
         if not kernels:
@@ -78,7 +78,7 @@ class Product(WithExpectations):
 
     random_features = features.features_of_product
 
-    def __init__(self, *parts: Kernel | float) -> None:
+    def __init__(self, *parts: Any) -> None:
         super().__init__()
         kernels = _flatten(Product, [_as_kernel(part, trainable=False) for part in parts])
         if not kernels:
@@ -114,7 +114,7 @@ class Power(WithExpectations):
 
     random_features = features.features_of_power
 
-    def __init__(self, base: Kernel, exponent: int) -> None:
+    def __init__(self, base: Kernel, exponent: Any) -> None:
         super().__init__()
         if not isinstance(exponent, int) or isinstance(exponent, bool) or exponent < 1:
             raise InputError(f"a kernel's exponent must be a positive whole number, got {exponent!r}")

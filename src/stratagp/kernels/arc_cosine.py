@@ -108,8 +108,8 @@ class ArcCosine(Kernel):
         noise = {f"layer{i}": normal(n_features, width, generator) for i, width in enumerate(widths)}
         return drawn_features(self, dim, n_features, oscillates=False, **noise)
 
-    def wave(self, x: Float[Tensor, "*qx n d"], **layers: Float[Tensor, "f c"]) -> Wave:
-        """The units of the last layer, for the weights drawn for each layer."""
+    def wave(self, x: Float[Tensor, "*qx n d"], **layers: Tensor) -> Wave:
+        """The units of the last layer, for the weights ``f c`` drawn for each layer."""
         *hidden, last = layers.values()
         units, one = self._scaled(x), self.variance.new_ones(())
         for weights in hidden:

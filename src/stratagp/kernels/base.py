@@ -140,19 +140,19 @@ class Kernel(Parameterised, ABC):
 
     # --- the algebra; its classes live in ``algebra`` and are found in the registry ---
 
-    def __add__(self, other: Kernel | float) -> Kernel:
+    def __add__(self, other: Any) -> Kernel:
         return registry["Sum"](self, other)
 
-    def __radd__(self, other: float) -> Kernel:
+    def __radd__(self, other: Any) -> Kernel:
         return registry["Sum"](other, self)
 
-    def __mul__(self, other: Kernel | float) -> Kernel:
+    def __mul__(self, other: Any) -> Kernel:
         return registry["Product"](self, other)
 
-    def __rmul__(self, other: float) -> Kernel:
+    def __rmul__(self, other: Any) -> Kernel:
         return registry["Product"](other, self)
 
-    def __pow__(self, exponent: int) -> Kernel:
+    def __pow__(self, exponent: Any) -> Kernel:
         return registry["Power"](self, exponent)
 
     def on(self, columns: Columns) -> Kernel:

@@ -95,7 +95,8 @@ class PairFunction(ObjectKernel):
     >>> words = ["gaussian", "process", "gauss"]
     >>> shared = PairFunction(lambda a, b: len(set(a) & set(b)))
     >>> shared(words)[0]
-    tensor([1.0000, 0.1890, 0.7559], dtype=torch.float64, grad_fn=...)
+    tensor([1.0000, 0.1667, 0.8165], dtype=torch.float64,
+           grad_fn=...)
     """
 
     def __init__(

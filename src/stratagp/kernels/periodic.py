@@ -22,6 +22,7 @@ class Cosine(Kernel):
 
     Arguments:
         period: the wavelength ``p`` along every column; a vector gives each column its own.
+        ard: True, or a number of columns, for one period a column.
 
     >>> Cosine(period=2.0)(torch.tensor([[0.0]]), torch.tensor([[1.0]])).item()
     -1.0
@@ -29,9 +30,11 @@ class Cosine(Kernel):
 
     differentiable = math.inf
 
-    def __init__(self, period: Value | Parameter = 1.0, variance: Value | Parameter = 1.0) -> None:
+    def __init__(
+        self, period: Value | Parameter = 1.0, variance: Value | Parameter = 1.0, ard: bool | int = False
+    ) -> None:
         super().__init__()
-        self.period = per_column(period)
+        self.period = per_column(period, ard)
         self.variance = positive(variance)
 
     def _phase(self, x: Float[Tensor, "*qx n d"]) -> Float[Tensor, "*q n 1"]:

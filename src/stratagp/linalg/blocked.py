@@ -22,7 +22,7 @@ from torch import Tensor
 
 def block_size(n: int) -> int:
     """Rows in a block: small blocks waste fewer operations, large ones multiply faster."""
-    return 96 if n < 3000 else 384
+    return 96 if n < 1500 else 192
 
 
 def factor_(a: Float[Tensor, "n n"], block: int | None = None) -> list[Tensor] | None:

@@ -5,10 +5,10 @@ extended by their squared norms. Its derivatives contract the incoming gradient 
 
     ∂/∂xᵢ = 2w² ∘ (gᵢ xᵢ − (Gz)ᵢ)          gᵢ = Σⱼ Gᵢⱼ,   hⱼ = Σᵢ Gᵢⱼ
     ∂/∂zⱼ = 2w² ∘ (hⱼ zⱼ − (Gᵀx)ⱼ)
-    ∂/∂w  = 2w  ∘ Σᵢ (gᵢ xᵢ² − 2 xᵢ (Gz)ᵢ + (Gz²)ᵢ)
+    ∂/∂w  = 2w  ∘ (Σᵢ gᵢ xᵢ² + Σⱼ hⱼ zⱼ² − 2 Σᵢ xᵢ (Gz)ᵢ),    and Σᵢ xᵢ (Gz)ᵢ = Σⱼ zⱼ (Gᵀx)ⱼ
 
-so the single product ``G [z, z², 1]`` serves x and w, and ``Gᵀ [x, 1]`` serves z; what needs no gradient is not
-computed. Points are centred first, since a difference does not know the origin but rounding does.
+so a single product, ``G [z, 1]`` or ``Gᵀ [x, 1]``, serves the weights and one side of the points; what needs no
+gradient is not computed. Points are centred first, since a difference does not know the origin but rounding does.
 
 Shapes: points ``*q n d`` and ``*q m d``; weights broadcast against them, such as ``d``, ``q 1 d`` or a number.
 Where only the weights or ``z`` carry the function axis, ``z`` is scaled and ``x`` multiplied once for all functions.
@@ -149,18 +149,28 @@ def _contract(
     x, z = _centre(x, z)
     d = x.shape[-1]
     to_x = to_z = to_weight = None
-    if needs[0] or needs[2]:
-        right = torch.cat([z, torch.ones_like(z[..., :1])] + ([z.square()] if needs[2] else []), -1)
-        gz, g, gz2 = (grad @ right).split([d, 1, d if needs[2] else 0], -1)
+    if needs[1]:
+        gx, h = (grad.mT @ _with_ones(x)).split([d, 1], -1)
+        to_z = (2 * weight.square() * (h * z - gx)).sum_to_size(z.shape)
+    if needs[0] or not needs[1]:
+        gz, g = (grad @ _with_ones(z)).split([d, 1], -1)
     if needs[0]:
         to_x = (2 * weight.square() * (g * x - gz)).sum_to_size(x.shape)
-    if needs[1]:
-        gx, h = (grad.mT @ torch.cat([x, torch.ones_like(x[..., :1])], -1)).split([d, 1], -1)
-        to_z = (2 * weight.square() * (h * z - gx)).sum_to_size(z.shape)
     if needs[2]:
-        squares = g * x.square() - 2 * x * gz + gz2
-        to_weight = (2 * weight * squares).sum_to_size(weight.shape)
+        g = g if needs[0] or not needs[1] else grad.sum(-1, keepdim=True)
+        h = h if needs[1] else grad.sum(-2).unsqueeze(-1)
+        to_weight = _weight_gradient(g, h, x, z, z * gx if needs[1] else x * gz, weight)
     return to_x, to_z, to_weight
+
+
+def _with_ones(x: Tensor) -> Tensor:
+    return torch.cat([x, torch.ones_like(x[..., :1])], -1)
+
+
+def _weight_gradient(g: Tensor, h: Tensor, x: Tensor, z: Tensor, cross: Tensor, weight: Tensor) -> Tensor:
+    """``2w ∘ (Σᵢ gᵢ xᵢ² + Σⱼ hⱼ zⱼ² − 2 Σ cross)`` for column sums of ``cross``, either ``x ∘ Gz`` or ``z ∘ Gᵀx``."""
+    squares = g.mT @ x.square() + h.mT @ z.square() - 2 * cross.sum(-2, keepdim=True)
+    return (2 * weight * squares).sum_to_size(weight.shape)
 
 
 def _gaussian_backward(
@@ -168,19 +178,20 @@ def _gaussian_backward(
 ) -> tuple[Tensor | None, ...]:
     """The derivatives of the Gaussian kernel, ``G ∘ K`` being formed a few rows at a time and used at once."""
     if k.dim() == 3 or needs[0] or needs[1]:
-        h = grad * k
-        to_variance = (h.sum((-2, -1), keepdim=True) / variance).sum_to_size(variance.shape) if needs[3] else None
-        return *_contract(h.mul_(-0.5), x, z, weight, needs), to_variance
+        full = grad * k
+        to_variance = (full.sum((-2, -1), keepdim=True) / variance).sum_to_size(variance.shape) if needs[3] else None
+        return *_contract(full.mul_(-0.5), x, z, weight, needs), to_variance
     xc, zc = _centre(x, z)
-    right = torch.cat([zc, torch.ones_like(zc[:, :1]), zc.square()], -1)
+    right = _with_ones(zc)
     products = torch.empty(len(k), right.shape[1], dtype=k.dtype, device=k.device)
+    h = torch.zeros(k.shape[1], 1, dtype=k.dtype, device=k.device)
     step = max(1, _CHUNK // max(1, k.shape[1]))
     buffer = torch.empty(min(step, len(k)), k.shape[1], dtype=k.dtype, device=k.device)
     for start in range(0, len(k), step):
         rows = slice(start, min(start + step, len(k)))
-        h = torch.mul(grad[rows], k[rows], out=buffer[: rows.stop - start])
-        torch.mm(h, right, out=products[rows])
-    gz, g, gz2 = products.split([x.shape[1], 1, x.shape[1]], -1)
-    squares = g * xc.square() - 2 * xc * gz + gz2
-    to_weight = (-weight * squares).sum_to_size(weight.shape) if needs[2] else None
+        part = torch.mul(grad[rows], k[rows], out=buffer[: rows.stop - start])
+        torch.mm(part, right, out=products[rows])
+        h += part.sum(0)[:, None]
+    gz, g = products.split([x.shape[1], 1], -1)
+    to_weight = -0.5 * _weight_gradient(g, h, xc, zc, xc * gz, weight) if needs[2] else None
     return None, None, to_weight, (g.sum() / variance).sum_to_size(variance.shape) if needs[3] else None
