@@ -19,6 +19,9 @@ from stratagp.linalg.kronecker import kron_solve as kron_solve
 from stratagp.linalg.kronecker import kron_trace as kron_trace
 from stratagp.linalg.kronecker import kron_trace_solve as kron_trace_solve
 from stratagp.linalg.kronecker import kron_triangular_solve as kron_triangular_solve
+from stratagp.linalg.leave_one_out import leave_one_out_log_density as leave_one_out_log_density
+from stratagp.linalg.roots import pivoted_cholesky as pivoted_cholesky
+from stratagp.linalg.roots import root as root
 from stratagp.linalg.toeplitz import toeplitz as toeplitz
 from stratagp.linalg.toeplitz import toeplitz_cholesky as toeplitz_cholesky
 from stratagp.linalg.toeplitz import toeplitz_logdet as toeplitz_logdet

@@ -6,13 +6,13 @@ raise an error that names the kernel, the likely cause and the remedy. NaN and i
 """
 
 import warnings
-from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import InputError, NotPositiveDefiniteError, NumericalWarning
+from stratagp.linalg import blocked
 
 LARGEST_JITTER = 1e-3
 _EIGENVALUE_LIMIT = 2000  # above this many rows a failed matrix is reported without its smallest eigenvalue
@@ -46,21 +46,27 @@ def cholesky(a: Float[Tensor, "..."], name: str = "the matrix") -> Float[Tensor,
     raise NotPositiveDefiniteError(diagnose(a, name))
 
 
-def factor_with_jitter(
-    attempt: Callable[[float], Float[Tensor, "n n"] | None], a: Float[Tensor, "n n"], name: str
-) -> Float[Tensor, "n n"]:
-    """The same policy around any factorisation: ``attempt(jitter)`` returns None where the matrix fails."""
-    factor = attempt(0.0)
-    if factor is not None:
-        return factor
-    _refuse_bad_entries(a, name)
-    level = float(a.diagonal().mean())
-    for relative in jitter_steps(a.dtype):
-        factor = attempt(relative * level)
-        if factor is not None:
-            warn_jitter(name, relative)
-            return factor
-    raise NotPositiveDefiniteError(diagnose(a, name))
+def blocked_factor(
+    covariance: Float[Tensor, "n n"], noise: Float[Tensor, "..."], name: str = "the covariance"
+) -> tuple[Float[Tensor, "n n"], list[Tensor]]:
+    """The same policy for large matrices: the factor of ``covariance + diag(noise)`` as ``blocked.factor_`` leaves it.
+
+    Returns one new n × n buffer with ``U`` in its upper triangle, and the inverses of its diagonal blocks.
+    """
+    buffer = torch.empty_like(covariance, memory_format=torch.contiguous_format)
+    for relative in [0.0, *jitter_steps(covariance.dtype)]:
+        buffer.copy_(covariance)
+        buffer.diagonal().add_(noise)
+        if relative:
+            buffer.diagonal().add_(relative * float(covariance.diagonal().mean()))
+        inverses = blocked.factor_(buffer)
+        if inverses is not None:
+            if relative:
+                warn_jitter(name, relative)
+            return buffer, inverses
+        if not relative:
+            _refuse_bad_entries(covariance, name)
+    raise NotPositiveDefiniteError(diagnose(covariance, name))
 
 
 def check_square(a: Tensor, name: str) -> None:

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from stratagp.linalg import blocked
-from stratagp.linalg.cholesky import check_square, factor_with_jitter
+from stratagp.linalg.cholesky import blocked_factor, check_square
 
 
 def gaussian_log_density(
@@ -43,17 +43,7 @@ def gaussian_log_density(
 class _LogDensity(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, residual: Tensor, covariance: Tensor, noise: Tensor, name: str) -> Tensor:
-        buffer = torch.empty_like(covariance, memory_format=torch.contiguous_format)
-        inverses: list[Tensor] = []
-
-        def attempt(jitter: float) -> Tensor | None:
-            buffer.copy_(covariance)
-            buffer.diagonal().add_(noise + jitter)
-            found = blocked.factor_(buffer)
-            inverses[:] = found or []
-            return buffer if found is not None else None
-
-        factor_with_jitter(attempt, covariance, name)
+        buffer, inverses = blocked_factor(covariance, noise, name)
         n, q = residual.shape
         alpha = blocked.solve(buffer, residual)
         log_det = 2 * buffer.diagonal().log().sum()
