@@ -31,7 +31,7 @@ def test_posterior_and_evidence_agree_with_scikit_learn():
 
 def test_mean_function_is_added_back():
     x, y = (torch.from_numpy(part) for part in data())
-    gp = ExactGP(k.RBF(0.1), means.Linear([0.5, -0.3], 2.0), noise=1e-6)
+    gp = ExactGP(k.RBF(0.1), means.Polynomial([0.5, -0.3], 2.0), noise=1e-6)
     far = torch.tensor([[50.0, 10.0]], dtype=torch.float64)
     assert gp.condition(x, y).marginals(far).mean.item() == pytest.approx(0.5 * 50 - 3.0 + 2.0, abs=1e-9)
 
@@ -58,8 +58,8 @@ def test_maximised_evidence_is_not_below_scikit_learns():
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [
-        (torch.zeros(3), torch.zeros(3), r"x must be \(n, d\)"),
-        (torch.zeros(3, 1), torch.zeros(4), r"got \(3, 1\) and \(4,\)"),
+        (torch.zeros(3), torch.zeros(3), "x must be a tensor of points in rows"),
+        (torch.zeros(3, 1), torch.zeros(4), r"got x \(3, 1\) and y \(4,\)"),
         (torch.tensor([[0.0], [torch.nan]]), torch.zeros(2), "x has NaN or infinite values, the first in row 1"),
         (torch.zeros(2, 1), torch.tensor([torch.inf, 0.0]), "y has NaN or infinite values, the first in row 0"),
     ],
@@ -67,3 +67,121 @@ def test_maximised_evidence_is_not_below_scikit_learns():
 def test_bad_data_is_named(x, y, message):
     with pytest.raises(InputError, match=message):
         ExactGP(k.RBF()).condition(x, y)
+
+
+def fitted(noise=0.05, kernel=None, seed=0):
+    x, y = (torch.from_numpy(part) for part in data(seed=seed))
+    return ExactGP(kernel or k.RBF([0.8, 1.5], 1.7), noise=noise), x, y
+
+
+def test_joint_covariance_and_samples():
+    gp, x, y = fitted()
+    posterior, new = gp.condition(x, y), x[:6] + 0.3
+    c = gp.kernel(x) + 0.05 * torch.eye(len(x))
+    expected = gp.kernel(new) - gp.kernel(new, x) @ torch.linalg.solve(c, gp.kernel(x, new))
+    torch.testing.assert_close(posterior.covariance(new), expected.detach(), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(posterior.covariance(new, new[:2]), expected[:, :2].detach(), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(posterior.variance(new), expected.diagonal().detach(), rtol=1e-9, atol=1e-9)
+    for process, cov in ((posterior, expected), (gp, gp.kernel(new))):
+        for method in ("cholesky", "eigen", "pivoted"):
+            draws = process.sample(new, 20_000, method, torch.Generator().manual_seed(0))
+            torch.testing.assert_close(torch.cov(draws.mT), cov.detach(), rtol=0, atol=0.1)
+            torch.testing.assert_close(draws.mean(0), process.mean(new), rtol=0, atol=0.05)
+
+
+def test_conditioning_in_two_steps_is_conditioning_at_once():
+    gp, x, y = fitted()
+    noise = torch.linspace(0.01, 0.2, len(y), dtype=torch.float64)
+    whole = gp.condition(x, y, noise)
+    steps = gp.condition(x[:25], y[:25], noise[:25]).condition(x[25:30], y[25:30], noise[25:30])
+    steps = steps.condition(x[30:], y[30:], noise[30:])
+    new = x[:5] + 0.4
+    torch.testing.assert_close(steps.factor, whole.factor, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(tuple(steps.marginals(new)), tuple(whole.marginals(new)), rtol=1e-10, atol=1e-10)
+    assert steps.log_evidence().item() == pytest.approx(gp.log_evidence(x, y, noise).item(), rel=1e-10)
+
+
+def test_leave_one_out_equals_refits():
+    gp, x, y = fitted()
+    gp.mean = means.Constant(0.7)
+    loo = gp.condition(x, y).leave_one_out()
+    total = 0.0
+    for i in range(len(y)):
+        rest = [j for j in range(len(y)) if j != i]
+        belief = gp.condition(x[rest], y[rest]).marginals(x[i : i + 1])
+        assert loo.mean[i].item() == pytest.approx(belief.mean.item(), abs=1e-9)
+        assert loo.var[i].item() == pytest.approx(belief.var.item() + 0.05, abs=1e-9)
+        total += torch.distributions.Normal(loo.mean[i], loo.var[i].sqrt()).log_prob(y[i]).item()
+    assert gp.log_leave_one_out(x, y).item() == pytest.approx(total, abs=1e-8)
+
+
+def test_gradient_of_the_posterior():
+    gp, x, y = fitted(noise=1e-3)
+    posterior = gp.condition(x, y)
+    new = (x[:4] + 0.3).requires_grad_()
+    (slope,) = torch.autograd.grad(posterior.mean(new).sum(), new)
+    mean, cov = posterior.gradient(new.detach())
+    torch.testing.assert_close(mean, slope, rtol=1e-8, atol=1e-8)
+    step = 1e-4
+    for j in range(2):
+        shift = torch.zeros(2, dtype=torch.float64)
+        shift[j] = step
+        pair = torch.cat([new.detach() + shift, new.detach() - shift])
+        joint = posterior.covariance(pair)
+        quotient = (joint[:4, :4] + joint[4:, 4:] - 2 * joint[:4, 4:]).diagonal() / (2 * step) ** 2
+        torch.testing.assert_close(cov[:, j, j], quotient, rtol=1e-3, atol=1e-4)
+
+
+def test_noise_free_interpolation():
+    gp, x, y = fitted(noise=0)
+    posterior = gp.condition(x, y)
+    torch.testing.assert_close(posterior.mean(x), y, rtol=0, atol=1e-5)
+    assert posterior.variance(x).max().item() < 1e-6
+    assert [item.name for item in gp.named_values()] == ["kernel.lengthscale", "kernel.variance"]
+
+
+def test_drawn_functions_follow_the_posterior():
+    gp, x, y = fitted(noise=0.02)
+    posterior, new = gp.condition(x[:15], y[:15]), x[20:26]
+    generator = torch.Generator().manual_seed(0)
+    function = posterior.draw(500, generator)
+    torch.testing.assert_close(function(new)[:2], function(new[:2]))
+    values = torch.stack([posterior.draw(500, generator)(new) for _ in range(800)])
+    error = (values.mean(0) - posterior.mean(new)).abs() / (posterior.variance(new) / 800).sqrt()
+    assert error.max() < 5
+    torch.testing.assert_close(torch.cov(values.mT), posterior.covariance(new), rtol=0, atol=0.15)
+    prior = torch.stack([gp.draw(500, generator)(new) for _ in range(800)])
+    torch.testing.assert_close(torch.cov(prior.mT), gp.covariance(new).detach(), rtol=0, atol=0.35)
+
+
+def test_prediction_is_chunked_without_a_change(monkeypatch):
+    gp, x, y = fitted()
+    posterior = gp.condition(x, y)
+    whole = posterior.marginals(x)
+    monkeypatch.setattr("stratagp.models.exact._CHUNK", 7 * len(y))
+    torch.testing.assert_close(tuple(posterior.marginals(x)), tuple(whole), rtol=1e-12, atol=1e-12)
+
+
+def test_slopes_and_outputs_are_kernels():
+    places = torch.linspace(0, 6, 9, dtype=torch.float64)[:, None]
+    x = k.stack_values_and_slopes(torch.zeros(1, 1, dtype=torch.float64), places)
+    y = torch.cat([torch.zeros(1, dtype=torch.float64), places.cos().squeeze(-1)])
+    noise = torch.tensor([1e-6] + [1e-4] * 9, dtype=torch.float64)
+    gp = ExactGP(k.Derivatives(k.RBF()))
+    new = k.with_derivatives(torch.linspace(0, 6, 50, dtype=torch.float64)[:, None], 0)
+    error = gp.condition(x, y, noise).mean(new) - new[:, 0].sin()
+    assert error.abs().max() < 0.03
+
+
+def test_objects():
+    words = ["gaussian", "process", "kernel", "gauss", "processes"]
+    kernel = k.PairFunction(lambda a, b: len(set(a) & set(b)))
+    y = torch.tensor([1.0, 0.0, 0.5, 1.0, 0.0], dtype=torch.float64)
+    posterior = ExactGP(kernel, noise=1e-4).condition(words[:3], y[:3]).condition(words[3:], y[3:])
+    torch.testing.assert_close(posterior.mean(words), y, rtol=0, atol=0.02)
+
+
+def test_per_point_noise_is_checked():
+    gp, x, y = fitted()
+    with pytest.raises(InputError, match="one variance ≥ 0 for each of 40 rows"):
+        gp.condition(x, y, torch.ones(3))

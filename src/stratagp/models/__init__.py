@@ -2,3 +2,4 @@
 
 from stratagp.models.exact import ExactGP as ExactGP
 from stratagp.models.exact import ExactPosterior as ExactPosterior
+from stratagp.models.process import Process as Process

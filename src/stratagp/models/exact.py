@@ -2,91 +2,227 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from stratagp.errors import InputError
-from stratagp.kernels import Kernel
+from stratagp.kernels import Kernel, gradient_gradient, value_gradient
 from stratagp.linalg import cholesky
 from stratagp.means import Mean, Zero
-from stratagp.objectives import log_evidence
+from stratagp.models.process import Process
+from stratagp.objectives import log_evidence, log_leave_one_out
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value, positive
 from stratagp.types import Gaussian
 
+_CHUNK = 2**24  # numbers of a cross-covariance that are held at once when predicting
 
-class ExactGP(Parameterised):
-    """``f ~ GP(mean, kernel)``, observed as ``y = f(x) + ε`` with ``ε ~ N(0, noise)``.
+
+class ExactGP(Parameterised, Process):
+    """``f ~ GP(mean, kernel)``, observed as ``y = f(x) + ε`` with ``ε ~ N(0, noise)``. Exact at any size.
 
     Arguments:
         kernel: the covariance function, bound to its columns.
-        mean: the prior mean function.
-        noise: the noise variance.
+        mean: the prior mean, a :class:`~stratagp.means.Mean` or any torch module from ``n d`` to ``n``.
+        noise: the noise variance; 0 for observations without noise, which the posterior interpolates.
 
     >>> from stratagp import kernels as k
     >>> x = torch.linspace(0, 6, 20, dtype=torch.float64)[:, None]
     >>> posterior = ExactGP(k.RBF(), noise=1e-4).condition(x, x.sin().squeeze())
-    >>> posterior.marginals(torch.tensor([[1.0]], dtype=torch.float64)).mean.item()  # sin 1 = 0.8415
+    >>> posterior.mean(torch.tensor([[1.0]], dtype=torch.float64)).item()  # sin 1 = 0.8415
     0.841...
     """
 
-    def __init__(self, kernel: Kernel, mean: Mean | None = None, noise: Value | Parameter = 0.1) -> None:
+    def __init__(self, kernel: Kernel, mean: Mean | nn.Module | None = None, noise: Value | Parameter = 0.1) -> None:
         super().__init__()
         self.kernel = kernel
         self.mean = Zero() if mean is None else mean
-        self.noise = positive(noise)
+        if isinstance(noise, (int, float)) and noise == 0:
+            self.register_buffer("noise", torch.zeros((), dtype=torch.float64))
+        else:
+            self.noise = positive(noise)
 
-    def log_evidence(self, x: Float[Tensor, "..."], y: Float[Tensor, "..."]) -> Float[Tensor, ""]:
-        """``log p(y | x)``: the score of the hyperparameters, exact at any size."""
-        x, y = _check_data(x, y)
-        return log_evidence(self.kernel, self.mean, self.noise, x, y)
+    def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "n m"]:
+        """``k(x, z)``."""
+        return self.kernel(x, z)
 
-    def condition(self, x: Float[Tensor, "..."], y: Float[Tensor, "..."]) -> ExactPosterior:
-        """The process given the observations."""
-        x, y = _check_data(x, y)
+    def variance(self, x: Any) -> Float[Tensor, " n"]:
+        """``k(x, x)`` at each row."""
+        return self.kernel.diag(x)
+
+    def draw(self, n_features: int = 1000, generator: torch.Generator | None = None) -> Callable[[Any], Tensor]:
+        """One function from the prior: ``m(x) + φ(x)w`` with ``w ~ N(0, I)``; its first call fixes the columns."""
+        return _PriorFunction(self, n_features, generator)
+
+    def log_evidence(self, x: Any, y: Float[Tensor, "..."], noise: Tensor | None = None) -> Float[Tensor, ""]:
+        """``log p(y | x)``: the score of the hyperparameters. ``noise`` gives each row its own variance."""
+        check_data(self.kernel, x, y)
+        return log_evidence(self.kernel, self.mean, _noise(self, y, noise), x, y)
+
+    def log_leave_one_out(self, x: Any, y: Float[Tensor, "..."], noise: Tensor | None = None) -> Float[Tensor, ""]:
+        """``Σ log p(yᵢ | y₋ᵢ)``: a score that depends less on the prior being right."""
+        check_data(self.kernel, x, y)
+        return log_leave_one_out(self.kernel, self.mean, _noise(self, y, noise), x, y)
+
+    def condition(self, x: Any, y: Float[Tensor, "..."], noise: Tensor | None = None) -> ExactPosterior:
+        """The process given observations; ``noise`` gives each row its own variance."""
+        check_data(self.kernel, x, y)
         with torch.no_grad():
-            noisy = self.kernel(x)
-            noisy = noisy + self.noise * torch.eye(len(x), dtype=noisy.dtype, device=noisy.device)
-            factor = cholesky(noisy, f"the covariance of {self.kernel}")
-            alpha = torch.cholesky_solve((y - self.mean(x))[:, None], factor).squeeze(-1)
-        return ExactPosterior(self, x, factor, alpha)
+            given = _noise(self, y, noise).expand(len(y))
+            factor = cholesky(self.kernel(x) + torch.diag(given), f"the covariance of {self.kernel}")
+            residual = (y - self.mean(x)).to(factor)
+            alpha = torch.cholesky_solve(residual[:, None], factor).squeeze(-1)
+        return ExactPosterior(self, x, residual, given, factor, alpha)
 
 
 @dataclass(frozen=True)
-class ExactPosterior:
-    """A Gaussian process given data: ``α = C⁻¹(y − m)`` and ``L Lᵀ = C = K + noise`` answer every question."""
+class ExactPosterior(Process):
+    """A Gaussian process given data: ``α = C⁻¹(y − m)`` and ``L Lᵀ = C = K + noise`` answer every question.
+
+    Gradients with respect to points pass through where the points ask for them.
+    """
 
     prior: ExactGP
-    x: Float[Tensor, "n d"]
-    factor: Float[Tensor, "n n"]
-    alpha: Float[Tensor, " n"]
+    x: Any
+    residual: Float[Tensor, " n"]
+    noise: Float[Tensor, " n"]
+    factor: Float[Tensor, "n n"] = field(repr=False)
+    alpha: Float[Tensor, " n"] = field(repr=False)
 
-    def marginals(self, x: Any) -> Gaussian:
-        """Mean and variance of the function at each row of ``x``, as ``n 1``; add ``prior.noise`` for observations."""
-        return self._project(self.prior.kernel, self.prior.mean(x), x)
+    def mean(self, x: Any) -> Float[Tensor, " m"]:
+        """``m(x) + k(x, X) α``."""
+        return self._in_chunks(x, lambda rows: self.prior.mean(rows) + self.prior.kernel(rows, self.x) @ self.alpha)
+
+    def variance(self, x: Any) -> Float[Tensor, " m"]:
+        """``k(x, x) − |L⁻¹ k(X, x)|²`` at each row."""
+        return self._in_chunks(x, lambda rows: self._variance(self.prior.kernel, rows))
+
+    def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "m p"]:
+        """``k(x, z) − (L⁻¹ k(X, x))ᵀ L⁻¹ k(X, z)``."""
+        with torch.set_grad_enabled(_wants_gradient(x, z)):
+            left = self._whiten(self.prior.kernel(self.x, x))
+            right = left if z is None else self._whiten(self.prior.kernel(self.x, z))
+            return self.prior.kernel(x, z) - left.mT @ right
 
     def component(self, kernel: Kernel, x: Any) -> Gaussian:
         """The posterior of one additive part of the function, given by its kernel: an effect, a trend, a season."""
-        return self._project(kernel, torch.zeros(len(x), dtype=self.alpha.dtype), x)
+        mean = self._in_chunks(x, lambda rows: kernel(rows, self.x) @ self.alpha)
+        return Gaussian(mean[:, None], self._in_chunks(x, lambda rows: self._variance(kernel, rows))[:, None])
 
-    def _project(self, kernel: Kernel, mean: Float[Tensor, " m"], x: Any) -> Gaussian:
-        """``m + Kᵀα`` and ``k − |L⁻¹K|²`` for ``K = k(x_data, x)``."""
+    def gradient(self, x: Float[Tensor, "m d"]) -> tuple[Float[Tensor, "m d"], Float[Tensor, "m d d"]]:
+        """Mean and covariance of the gradient ``∇f`` at each row, for a differentiable kernel.
+
+        The prior mean must not depend on the place.
+        """
         with torch.no_grad():
-            cross = kernel(self.x, x)
-            half = torch.linalg.solve_triangular(self.factor, cross, upper=False)
-            var = (kernel.diag(x) - half.square().sum(0)).clamp_min(0)
-            return Gaussian((mean + cross.mT @ self.alpha)[:, None], var[:, None])
+            cross = value_gradient(self.prior.kernel, self.x, x)
+            half = self._whiten(cross.flatten(1)).unflatten(1, x.shape)
+            rows = [gradient_gradient(self.prior.kernel, row[None])[0, :, 0] for row in x]
+            return torch.einsum("nmd,n->md", cross, self.alpha), torch.stack(rows) - torch.einsum(
+                "nmd,nme->mde", half, half
+            )
+
+    def leave_one_out(self) -> Gaussian:
+        """Each observation predicted from all others, noise included, in closed form: ``n 1``."""
+        precision = torch.cholesky_inverse(self.factor).diagonal()
+        with torch.no_grad():
+            mean = self.prior.mean(self.x) + self.residual - self.alpha / precision
+        return Gaussian(mean[:, None], 1 / precision[:, None])
+
+    def log_evidence(self) -> Float[Tensor, ""]:
+        """``log p(y)`` of the data this posterior has seen."""
+        normal = torch.distributions.MultivariateNormal(torch.zeros_like(self.residual), scale_tril=self.factor)
+        return normal.log_prob(self.residual)
+
+    def condition(self, x: Any, y: Float[Tensor, "..."], noise: Tensor | None = None) -> ExactPosterior:
+        """The posterior with more data, from the factor at hand: only the new rows are factored.
+
+        L ← [[L, 0], [L₂₁, L₂₂]],   L₂₁ = k(X₂, X) L⁻ᵀ,   L₂₂ L₂₂ᵀ = k(X₂, X₂) + noise − L₂₁ L₂₁ᵀ
+        """
+        check_data(self.prior.kernel, x, y)
+        with torch.no_grad():
+            given = _noise(self.prior, y, noise).expand(len(y))
+            below = self._whiten(self.prior.kernel(self.x, x)).mT
+            corner = self.prior.kernel(x) + torch.diag(given) - below @ below.mT
+            corner = cholesky(corner, f"the covariance of {self.prior.kernel} at the new rows")
+            top = torch.cat([self.factor, torch.zeros_like(below.mT)], 1)
+            factor = torch.cat([top, torch.cat([below, corner], 1)])
+            residual = torch.cat([self.residual, (y - self.prior.mean(x)).to(self.residual)])
+            alpha = torch.cholesky_solve(residual[:, None], factor).squeeze(-1)
+        points = torch.cat([self.x, x.to(self.x)]) if isinstance(x, Tensor) else [*self.x, *x]
+        return ExactPosterior(self.prior, points, residual, torch.cat([self.noise, given]), factor, alpha)
+
+    def draw(self, n_features: int = 1000, generator: torch.Generator | None = None) -> Callable[[Any], Tensor]:
+        """One function by Matheron's rule: a prior draw ``g``, corrected to agree with the data.
+
+        f(x) = g(x) + k(x, X) C⁻¹ (y − g(X) − ε),   ε ~ N(0, noise)
+        """
+        prior = self.prior.draw(n_features, generator)
+        with torch.no_grad():
+            epsilon = torch.randn(self.noise.shape, generator=generator, dtype=self.noise.dtype) * self.noise.sqrt()
+            gap = self.residual + self.prior.mean(self.x) - prior(self.x) - epsilon
+            weights = torch.cholesky_solve(gap[:, None], self.factor).squeeze(-1)
+        return lambda x: prior(x) + self._in_chunks(x, lambda rows: self.prior.kernel(rows, self.x) @ weights)
+
+    def _variance(self, kernel: Kernel, x: Any) -> Float[Tensor, " m"]:
+        half = self._whiten(kernel(self.x, x))
+        return (kernel.diag(x) - half.square().sum(0)).clamp_min(0)
+
+    def _whiten(self, cross: Float[Tensor, "n p"]) -> Float[Tensor, "n p"]:
+        return torch.linalg.solve_triangular(self.factor, cross, upper=False)
+
+    def _in_chunks(self, x: Any, answer: Callable[[Any], Tensor]) -> Tensor:
+        """An answer a row at a time, for as many rows at once as a bounded cross-covariance allows."""
+        step = max(1, _CHUNK // max(1, len(self.alpha)))
+        with torch.set_grad_enabled(_wants_gradient(x)):
+            parts = [answer(x[start : start + step]) for start in range(0, len(x), step)]
+            return torch.cat(parts) if parts else self.alpha.new_zeros(0)
 
 
-def _check_data(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    if x.dim() != 2 or y.dim() != 1 or len(x) != len(y) or not len(y):
-        raise InputError(f"x must be (n, d) and y (n,) with n ≥ 1; got {tuple(x.shape)} and {tuple(y.shape)}")
+class _PriorFunction:
+    """A draw from the prior whose features are made when the number of columns is known, and then kept."""
+
+    def __init__(self, prior: ExactGP, n_features: int, generator: torch.Generator | None) -> None:
+        self.prior, self.n_features, self.generator = prior, n_features, generator
+        self.features: Callable[[Tensor], Tensor] | None = None
+        self.weights = torch.zeros(0)
+
+    def __call__(self, x: Tensor) -> Float[Tensor, " n"]:
+        with torch.set_grad_enabled(_wants_gradient(x)):
+            if self.features is None:
+                self.features = self.prior.kernel.random_features(self.n_features, x.shape[-1], self.generator)
+                size = self.features(x[:1]).shape[-1]
+                self.weights = torch.randn(size, generator=self.generator, dtype=torch.float64)
+            return self.prior.mean(x) + self.features(x) @ self.weights
+
+
+def _wants_gradient(*points: Any) -> bool:
+    return torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in points)
+
+
+def _noise(gp: ExactGP, y: Tensor, noise: Tensor | None) -> Tensor:
+    if noise is None:
+        return gp.noise
+    noise = torch.as_tensor(noise, dtype=gp.noise.dtype)
+    if noise.shape != y.shape or not bool((noise >= 0).all()):
+        raise InputError(f"noise must be one variance ≥ 0 for each of {len(y)} rows, got shape {tuple(noise.shape)}")
+    return noise
+
+
+def check_data(kernel: Kernel, x: Any, y: Tensor) -> None:
+    """Refuse data that cannot be conditioned on, naming the argument and the first bad row."""
+    if y.dim() != 1 or len(x) != len(y) or not len(y):
+        size = tuple(x.shape) if isinstance(x, Tensor) else (len(x),)
+        raise InputError(f"y must be (n,) with a value for each row of x, n ≥ 1; got x {size} and y {tuple(y.shape)}")
+    if kernel.takes_tensors and (not isinstance(x, Tensor) or x.dim() != 2):
+        found = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+        raise InputError(f"x must be a tensor of points in rows, shape (n, d), got {found}")
     for name, values in (("x", x), ("y", y)):
-        bad = ~values.isfinite()
+        bad = ~values.isfinite() if isinstance(values, Tensor) else torch.zeros(0, 1, dtype=torch.bool)
         if bad.any():
             raise InputError(f"{name} has NaN or infinite values, the first in row {int(bad.nonzero()[0, 0])}")
-    return x, y

@@ -1,20 +1,25 @@
-"""The log evidence of a Gaussian process with Gaussian noise."""
+"""Scores of the hyperparameters of a Gaussian process with Gaussian noise: evidence and leave-one-out density."""
 
 from collections.abc import Callable
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.kernels import Kernel
-from stratagp.linalg import gaussian_log_density
+from stratagp.linalg import gaussian_log_density, leave_one_out_log_density
+
+MeanFunction = Callable[[Any], Tensor]
+Noise = Float[Tensor, ""] | Float[Tensor, " n"]
 
 
-def log_evidence(
-    kernel: Kernel,
-    mean: Callable[[Tensor], Tensor],
-    noise: Float[Tensor, ""] | Float[Tensor, " n"],
-    x: Float[Tensor, "n d"],
-    y: Float[Tensor, " n"],
-) -> Float[Tensor, ""]:
+def log_evidence(kernel: Kernel, mean: MeanFunction, noise: Noise, x: Any, y: Float[Tensor, " n"]) -> Float[Tensor, ""]:
     """``log p(y) = log N(y; m(x), k(x, x) + noise)``, with the gradient in closed form."""
     return gaussian_log_density((y - mean(x))[:, None], kernel(x), noise, f"the covariance of {kernel}")
+
+
+def log_leave_one_out(
+    kernel: Kernel, mean: MeanFunction, noise: Noise, x: Any, y: Float[Tensor, " n"]
+) -> Float[Tensor, ""]:
+    """``Σᵢ log p(yᵢ | y₋ᵢ)``: each observation scored by the process given all others."""
+    return leave_one_out_log_density(y - mean(x), kernel(x), noise, f"the covariance of {kernel}")

@@ -1,0 +1,58 @@
+"""What every Gaussian process answers, before it has seen data and after."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.linalg import root
+from stratagp.types import Gaussian
+
+
+class Process(ABC):
+    """A Gaussian process: its mean and covariance at any points, and draws from it.
+
+    Points are ``n d`` (or a list of objects, for kernels on objects). The answers are about the function ``f``; an
+    observation adds noise.
+    """
+
+    mean: Any
+    """``mean(x)``: the expected function at each row, ``n``."""
+
+    @abstractmethod
+    def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "n m"]:
+        """``cov(f(x), f(z))``, or of ``f(x)`` with itself where ``z`` is left out."""
+
+    @abstractmethod
+    def variance(self, x: Any) -> Float[Tensor, " n"]:
+        """``var f(x)`` at each row, without the joint covariance."""
+
+    @abstractmethod
+    def draw(self, n_features: int = 1000, generator: torch.Generator | None = None) -> Callable[[Any], Tensor]:
+        """One whole function, which can be asked anywhere later and is the same each time.
+
+        The prior part comes from random features of the kernel, an approximation that becomes exact as ``n_features``
+        grows.
+        """
+
+    def marginals(self, x: Any) -> Gaussian:
+        """Mean and variance at each row, as ``n 1``."""
+        return Gaussian(self.mean(x)[:, None], self.variance(x)[:, None])
+
+    def sample(
+        self, x: Any, n_samples: int = 1, method: str = "cholesky", generator: torch.Generator | None = None
+    ) -> Float[Tensor, "s n"]:
+        """Joint draws of ``f`` at the rows of ``x``: exact, from a root of the covariance.
+
+        ``method`` is ``cholesky``, ``eigen`` or ``pivoted``; the last two take covariances that are only semi-definite,
+        such as dense points with a long lengthscale, without jitter.
+        """
+        with torch.no_grad():
+            scale = root(self.covariance(x), method, "the covariance of the points")
+            noise = torch.randn(scale.shape[1], n_samples, generator=generator, dtype=scale.dtype, device=scale.device)
+            return self.mean(x) + (scale @ noise).mT
