@@ -34,7 +34,7 @@ def test_value_survives_the_free_coordinate(make, value):
         (positive, float("inf"), "positive and finite"),
         (positive, [1.0, -1.0], "positive and finite"),
         (real, float("nan"), "finite"),
-        (lambda v: bounded(v, 0, 1), 1.5, "between 0 and 1"),
+        (lambda v: bounded(v, 0, 1), 1.5, "strictly between 0 and 1"),
         (simplex, [0.2, 0.2], "sum to one"),
         (positive, "long", "must be a number"),
     ],
@@ -78,7 +78,7 @@ def test_set_by_name_and_by_address():
         kernel.set(lengthscale=1.0)
     with pytest.raises(InputError, match=r"no parameter 'period'.*choose from: 0\.lengthscale"):
         kernel.set(period=1.0)
-    with pytest.raises(InputError, match="expected a value with 0 axes"):
+    with pytest.raises(InputError, match=r"alpha has shape \(\); a value of shape \(2,\) does not fit"):
         kernel.set(alpha=[1.0, 2.0])
 
 
@@ -134,3 +134,34 @@ def test_ard_waits_for_the_columns():
 def test_state_dict_holds_the_free_values():
     parameter = Parameter([1.0, 2.0])
     assert parameter.state_dict()["raw"].tolist() == [1.0, 2.0]
+
+
+def test_a_tied_parameter_answers_to_all_its_addresses():
+    kernel = (k.RBF(0.5) + k.RationalQuadratic(2.0)).tie("0.lengthscale", "1.lengthscale")
+    kernel.set(**{"1.lengthscale": 3.0})
+    assert kernel.parts[0].lengthscale.item() == pytest.approx(3.0)
+    with pytest.raises(InputError, match="same shape and kind"):
+        (k.RBF(ard=3) + k.RBF()).tie("1.lengthscale", "0.lengthscale")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: k.RBF(lengthscale=-1.0), "lengthscale must be positive and finite, got -1"),
+        (lambda: positive(None, name="variance"), "variance must be a number"),
+        (lambda: k.RBF([1.0, 2.0], ard=3), "lengthscale has 2 values, but ard=3"),
+        (lambda: k.RBF(ard=3).set(lengthscale=[1.0, 2.0]), r"does not fit"),
+        (lambda: k.RBF().bind(["a", "a"]), "column names must differ"),
+        (lambda: positive(1.0, prior=lambda v: 0), r"one of stratagp\.priors"),
+        (lambda: positive(0.5, bounds=(-1.0, 1.0)), "bounds of a positive parameter"),
+        (lambda: positive(1.0, bounds=(0.5, 1.0)), "strictly between"),
+    ],
+)
+def test_errors_name_the_parameter(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_a_vector_tells_an_open_parameter_its_columns():
+    kernel = k.RBF(ard=True).set(lengthscale=[1.0, 2.0])
+    assert kernel(torch.zeros(1, 2)).item() == pytest.approx(1.0)

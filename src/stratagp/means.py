@@ -40,7 +40,7 @@ class Constant(Mean):
 
     def __init__(self, value: Value | Parameter = 0.0) -> None:
         super().__init__()
-        self.value = real(value)
+        self.value = real(value, name="value")
 
     def forward(self, x: Any) -> Float[Tensor, " n"]:
         """The same value at every row, also for lists of objects."""
@@ -59,8 +59,8 @@ class Polynomial(Mean):
 
     def __init__(self, weight: Value | Parameter, offset: Value | Parameter = 0.0) -> None:
         super().__init__()
-        self.weight = real(weight)
-        self.offset = real(offset)
+        self.weight = real(weight, name="weight")
+        self.offset = real(offset, name="offset")
         if self.weight.dim() not in (1, 2):
             raise InputError(f"weight must have a row for each power and a column for each input, got {weight!r}")
 

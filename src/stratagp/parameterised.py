@@ -47,7 +47,8 @@ class Parameterised(nn.Module):
 
     def _find(self, name: str) -> NamedParameter:
         known = list(self.named_values())
-        exact = [p for p in known if p.name == name]
+        everywhere = self.named_modules(remove_duplicate=False)  # a tied parameter answers to all its addresses
+        exact = [NamedParameter(at, p) for at, p in everywhere if at == name and isinstance(p, Parameter)]
         found = exact or [p for p in known if p.name.rsplit(".", 1)[-1] == name]
         if len(found) != 1:
             listing = ", ".join(p.name for p in (found or known)) or "none"
@@ -81,8 +82,16 @@ class Parameterised(nn.Module):
     def tie(self, first: str, *others: str) -> Any:
         """Make the other parameters the same as the first: one value, learnt once; returns the module."""
         shared = self.parameter(first)
-        for address in [self._find(name).name for name in others]:
-            path, _, leaf = address.rpartition(".")
+        chosen = [self._find(name) for name in others]
+        for item in chosen:
+            other = item.parameter
+            if other.natural.shape != shared.natural.shape or type(other.constraint) is not type(shared.constraint):
+                raise InputError(
+                    f"{item.name} cannot be tied to {first}: their values {format_value(other.natural)} and "
+                    f"{format_value(shared.natural)} must be of the same shape and kind"
+                )
+        for item in chosen:
+            path, _, leaf = item.name.rpartition(".")
             self.get_submodule(path)._modules[leaf] = shared
         return self
 

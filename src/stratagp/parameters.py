@@ -38,6 +38,7 @@ class Parameter(nn.Module):
         prior: a density on the value, for MAP.
         trainable: whether gradients reach it.
         functions: size of the leading function axis of ``value``, or None where there is none.
+        name: what errors call it.
 
     ``per_column`` marks a vector with one entry for each input column (automatic relevance determination);
     ``awaits_columns`` one that will become such a vector as soon as the number of columns is known.
@@ -47,23 +48,30 @@ class Parameter(nn.Module):
 
     def __init__(
         self,
-        value: Value,
+        value: Any,
         constraint: constraints.Constraint = constraints.real,
-        prior: Prior | None = None,
+        prior: Any = None,
         trainable: bool = True,
         functions: int | None = None,
+        name: str = "a parameter",
     ) -> None:
         super().__init__()
+        if prior is not None and not isinstance(prior, Prior):
+            raise InputError(f"the prior of {name} must be one of stratagp.priors, got {prior!r}")
+        self.name = name
         self.constraint = constraint
         self.prior = prior
         self.functions = functions
         self.per_column = False
         self.awaits_columns = False
-        self.raw = nn.Parameter(self._free(_as_tensor(value)), requires_grad=trainable)
+        self.raw = nn.Parameter(self._free(_as_tensor(value, name)), requires_grad=trainable)
 
     def _free(self, value: Tensor) -> Tensor:
-        if not (bool(value.isfinite().all()) and bool(self.constraint.check(value).all())):
-            raise InputError(f"a parameter must be {_describe(self.constraint)}, got {format_value(value)}")
+        inside = self.constraint.check(value)
+        if isinstance(self.constraint, constraints.interval):  # on a bound the free number would be infinite
+            inside = (value > self.constraint.lower_bound) & (value < self.constraint.upper_bound)
+        if not (bool(value.isfinite().all()) and bool(inside.all())):
+            raise InputError(f"{self.name} must be {_describe(self.constraint)}, got {format_value(value)}")
         return _transform(self.constraint).inv(value).clone()
 
     @property
@@ -84,14 +92,16 @@ class Parameter(nn.Module):
         """Whether gradients reach this parameter."""
         return self.raw.requires_grad
 
-    def assign(self, value: Value) -> None:
-        """Set the value; a number fills the whole parameter, and a new vector may change its length."""
-        new = _as_tensor(value).to(self.raw)
-        old = self.natural
-        if new.dim() == 0 and old.dim() > 0:
-            new = new.expand(old.shape)
-        if new.dim() != old.dim():
-            raise InputError(f"expected a value with {old.dim()} axes like {tuple(old.shape)}, got {tuple(new.shape)}")
+    def assign(self, value: Any) -> None:
+        """Set the value; a number fills the whole parameter, a vector may tell how many columns there are."""
+        new = _as_tensor(value, self.name).to(self.raw)
+        shape = self.natural.shape
+        if new.dim() == 0:
+            new = new.expand(shape)
+        elif self.awaits_columns and new.dim() == 1:
+            self.per_column, self.awaits_columns = True, False
+        elif new.shape != shape:
+            raise InputError(f"{self.name} has shape {tuple(shape)}; a value of shape {tuple(new.shape)} does not fit")
         with torch.no_grad():
             self.raw.data = self._free(new)
 
@@ -121,10 +131,11 @@ class Parameter(nn.Module):
 
 
 def positive(
-    value: Value | Parameter,
-    prior: Prior | None = None,
+    value: Any,
+    prior: Any = None,
     bounds: tuple[float, float] | None = None,
     trainable: bool = True,
+    name: str = "a parameter",
 ) -> Any:
     """A parameter above zero, or inside ``bounds``; an existing parameter is passed on, which ties the two.
 
@@ -134,17 +145,22 @@ def positive(
     """
     if isinstance(value, Parameter):
         return value
-    return Parameter(value, constraints.positive if bounds is None else _interval(bounds), prior, trainable)
+    if bounds is not None and bounds[0] < 0:
+        raise InputError(f"the bounds of a positive parameter must not be negative, got {bounds}")
+    constraint = constraints.positive if bounds is None else _interval(bounds)
+    return Parameter(value, constraint, prior, trainable, name=name)
 
 
-def per_column(value: Value | Parameter, ard: bool | int = False) -> Any:
+def per_column(value: Any, ard: bool | int = False, name: str = "a parameter") -> Any:
     """A positive parameter that is one number, or one for each input column.
 
     A vector, or ``ard`` as a number of columns, gives one value each at once; ``ard=True`` waits until the kernel is
     told its columns (``kernel.bind``).
     """
-    parameter = positive(value)
+    parameter = positive(value, name=name)
     if parameter.raw.dim() == 1 and parameter.functions is None:
+        if not isinstance(ard, bool) and ard != len(parameter.raw):
+            raise InputError(f"{name} has {len(parameter.raw)} values, but ard={ard}")
         parameter.per_column = True
     elif ard is True and not parameter.per_column:
         parameter.awaits_columns = True
@@ -160,9 +176,11 @@ def bounded(value: Value | Parameter, low: float, high: float, trainable: bool =
     return Parameter(value, _interval((low, high)), trainable=trainable)
 
 
-def real(value: Value | Parameter, prior: Prior | None = None, trainable: bool = True) -> Any:
+def real(
+    value: Value | Parameter, prior: Prior | None = None, trainable: bool = True, name: str = "a parameter"
+) -> Any:
     """A parameter without constraint."""
-    return value if isinstance(value, Parameter) else Parameter(value, prior=prior, trainable=trainable)
+    return value if isinstance(value, Parameter) else Parameter(value, prior=prior, trainable=trainable, name=name)
 
 
 def simplex(value: Value | Parameter, trainable: bool = True) -> Any:
@@ -190,21 +208,23 @@ def _interval(bounds: tuple[float, float]) -> constraints.Constraint:
     return constraints.interval(low, high)
 
 
-def _as_tensor(value: Value) -> Tensor:
+def _as_tensor(value: Any, name: str) -> Tensor:
     """Double precision always: a kernel is moved to float32 as a whole, by ``kernel.float()``."""
+    if value is None:
+        raise InputError(f"{name} must be a number or an array of numbers, got None")
     if isinstance(value, Tensor):
         return value.detach().to(torch.float64)
     try:
         return torch.as_tensor(np.asarray(value, dtype=np.float64).copy())
     except (TypeError, ValueError):
-        raise InputError(f"a parameter must be a number or an array of numbers, got {value!r}") from None
+        raise InputError(f"{name} must be a number or an array of numbers, got {value!r}") from None
 
 
 def _describe(constraint: constraints.Constraint) -> str:
     if isinstance(constraint, type(constraints.positive)):
         return "positive and finite"
     if isinstance(constraint, constraints.interval):
-        return f"between {constraint.lower_bound} and {constraint.upper_bound}"
+        return f"strictly between {constraint.lower_bound} and {constraint.upper_bound}"
     if isinstance(constraint, type(constraints.simplex)):
         return "positive numbers that sum to one"
     if isinstance(constraint, type(constraints.lower_cholesky)):

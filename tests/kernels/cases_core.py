@@ -207,6 +207,13 @@ CASES: dict[str, Case] = {
         x=WORDS,
         z=WORDS[1:4],
     ),
+    "Cached": Case(
+        lambda: k.PairFunction(overlap, 1.3).cached(WORDS),
+        lambda x, z: 1.3 * overlap_matrix([WORDS[int(i)] for i in x[:, 0]], [WORDS[int(i)] for i in z[:, 0]]),
+        x=torch.tensor([[0.0], [3], [5], [2]], dtype=torch.float64),
+        z=torch.tensor([[5.0], [3]], dtype=torch.float64),
+        gradients=False,
+    ),
     "Precomputed": Case(
         lambda: k.Precomputed(GRAM, 1.3),
         lambda x, z: 1.3 * GRAM[np.ix_(x[:, 0].astype(int), z[:, 0].astype(int))],

@@ -46,6 +46,13 @@ def test_numbers():
         (lambda: k.RBF()(torch.zeros(3, 2), torch.zeros(3, 1)), "x has 2 columns and z has 1"),
         (lambda: k.RBF().replicate(0), "at least 1"),
         (lambda: k.Separate([k.RBF()]).replicate(2), "cannot be replicated"),
+        (lambda: (k.Separate([k.RBF()]) + 1.0).replicate(2), "cannot be replicated"),
+        (lambda: k.Additive(k.RBF()).replicate(2), r"kernel\.bind\(d\) before replicate"),
+        (lambda: k.RBF().on(slice(5, 9))(points()), "chooses none of 2 columns"),
+        (lambda: k.RBF().on(1.5), "indices, names or a slice"),
+        (lambda: k.PairFunction(max).on(0), "acts on objects"),
+        (lambda: k.PairFunction(max)("word"), r"a single text is \[text\]"),
+        (lambda: k.RBF()([["a"]]), "must hold numbers"),
         (lambda: k.ArcCosine(degree=3), "degree must be 0, 1 or 2"),
         (lambda: k.PiecewisePolynomial(2, dim=1)(points()), "at most 1 columns"),
         (lambda: k.Gibbs(0.3), "as a function of the points"),
@@ -94,3 +101,13 @@ def test_missing_abilities_say_so():
 def test_devices():
     meta = k.RBF(ard=2).to("meta")
     assert meta(torch.zeros(3, 2, device="meta")).device.type == "meta"
+
+
+def test_a_users_kernel_may_have_any_name():
+    class Sum(k.Kernel):
+        def forward(self, x, z):
+            return torch.exp(-torch.cdist(x, z))
+
+    assert isinstance(k.RBF() + Sum(), k.Sum)
+    assert sum([k.RBF(), k.Linear()]).parts[0].describe().startswith("RBF")
+    assert k.RBF().on(-1)(points()).shape == (9, 9)

@@ -169,7 +169,6 @@ def test_a_kernel_of_ones_own():
         def forward(self, x, z):
             return torch.cos(x.sum(-1)[:, None] - z.sum(-1)[None, :])
 
-    k.registry.pop("CosineOfOnes")
     x = points(4, 2)
     gap = x.sum(-1)[:, None] - x.sum(-1)[None, :]
     expected = gap.cos()[:, None, :, None].expand(4, 2, 4, 2)  # −cos'' for every pair of components

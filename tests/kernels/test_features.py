@@ -277,6 +277,12 @@ def test_deep_arc_cosine_features_converge(degree):
         assert (phi @ phi.mT - kernel(x)).abs().max() < 0.1 * kernel(x).abs().max()
 
 
+def test_products_of_exact_features_are_refused():
+    for kernel in (k.Linear() ** 2, k.Linear() * k.Linear([1.0, 2.0])):
+        with pytest.raises(UnsupportedError, match="exact features"):
+            kernel.random_features(5, 2)
+
+
 def test_linear_features_are_exact():
     kernel, x = k.Linear([0.5, 2.0]) + k.RBF() * 1e-12, points(6, 2)
     phi = k.Linear([0.5, 2.0]).random_features(1, 2)(x)

@@ -39,3 +39,31 @@ def test_sums_and_functions_of_object_kernels():
     both = k.PairFunction(shared) + k.PairFunction(lambda a, b: float(a[:1] == b[:1]))
     assert both(["ab"], ["ac"]).item() == pytest.approx(0.5 + 1.0)
     assert both.replicate(3)(WORDS[:2], WORDS).shape == (3, 2, 6)
+
+
+def test_cached_rows_train_without_the_objects():
+    calls = []
+    kernel = k.PairFunction(lambda a, b: calls.append(1) or shared(a, b), lengthscale=0.7).cached(WORDS[:3])
+    rows = torch.arange(3.0)[:, None]
+    before = len(calls)
+    kernel(rows).sum().backward()
+    assert len(calls) == before
+    assert kernel.base.parameter("lengthscale").raw.grad.abs() > 0
+    torch.testing.assert_close(kernel(rows), kernel.base(WORDS[:3]))
+
+
+@pytest.mark.parametrize("scale", [1e-180, 1e180])
+def test_normalisation_survives_extreme_similarities(scale):
+    plain = k.PairFunction(shared)(WORDS[:3])
+    torch.testing.assert_close(k.PairFunction(lambda a, b: scale * shared(a, b))(WORDS[:3]), plain)
+
+
+def test_numbers_combine_with_object_kernels():
+    kernel = 2 * k.PairFunction(shared) + 1.0
+    assert kernel(["ab"], ["bc"]).item() == pytest.approx(2.0)
+    assert kernel.diag(["ab", "c"]).tolist() == pytest.approx([3.0, 3.0])
+
+
+def test_indefinite_similarities_are_refused():
+    with pytest.raises(InputError, match="not positive semi-definite"):
+        k.PairFunction(lambda a, b: -abs(len(a) - len(b)))(WORDS)

@@ -75,3 +75,34 @@ def test_near_duplicates_far_from_the_origin_keep_their_distance(dtype, toleranc
 
 def test_empty_sides():
     assert scaled_sqdist(randn(0, 2), randn(3, 2), torch.tensor(1.0).double()).shape == (0, 3)
+
+
+def test_first_gradients_do_not_depend_on_create_graph():
+    inputs = [randn(6, 2), randn(5, 2), randn(2).exp(), randn().exp()]
+    for tensor in inputs:
+        tensor.requires_grad_()
+    weights = randn(6, 5)
+    plain, graph = (
+        torch.autograd.grad(gaussian_kernel(*inputs), inputs, weights, create_graph=flag) for flag in (False, True)
+    )
+    torch.testing.assert_close(plain, graph, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.float64, 1e-8)])
+@pytest.mark.parametrize("lengthscale", [0.01, 0.0003])
+def test_short_lengthscales_and_outliers_do_not_show_rounding(dtype, tolerance, lengthscale):
+    x = torch.rand(60, 1, generator=G, dtype=torch.float64)
+    x[0] = 1e4
+    x = x.to(dtype)
+    w, v = torch.tensor(1 / lengthscale, dtype=dtype), torch.ones((), dtype=dtype)
+    exact = torch.exp(-0.5 * ((x.double() - x.double().mT) * w.double()).square())
+    for z in (x, x.clone()):
+        torch.testing.assert_close(gaussian_kernel(x, z, w, v).double(), exact, rtol=0, atol=tolerance)
+
+
+def test_a_bad_row_spoils_itself_alone():
+    x = randn(5, 2)
+    x[3, 0] = torch.nan
+    one = torch.tensor(1.0).double()
+    for function in (lambda x, z: scaled_sqdist(x, z, one), lambda x, z: gaussian_kernel(x, z, one, one)):
+        assert function(randn(4, 2), x).isnan().any(0).tolist() == [False, False, False, True, False]

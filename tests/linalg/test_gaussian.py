@@ -3,7 +3,7 @@ import torch
 from scipy.stats import multivariate_normal
 from torch.autograd import gradcheck
 
-from stratagp.errors import NotPositiveDefiniteError, NumericalWarning
+from stratagp.errors import NotPositiveDefiniteError, NumericalWarning, UnsupportedError
 from stratagp.linalg import gaussian_log_density
 
 
@@ -58,3 +58,18 @@ def test_duplicates_without_noise_are_repaired_aloud():
         gaussian_log_density(torch.zeros(4, 1).double(), k, torch.tensor(0.0).double(), "the prior")
     with pytest.raises(NotPositiveDefiniteError, match="the prior"):
         gaussian_log_density(torch.zeros(4, 1).double(), k - torch.eye(4), torch.tensor(0.0).double(), "the prior")
+
+
+def test_second_derivatives_are_refused_not_wrong():
+    r, k, noise = problem(n=4)
+    k.requires_grad_()
+    with pytest.raises(UnsupportedError, match="first derivatives only"):
+        torch.autograd.grad(gaussian_log_density(r, k.exp(), noise), k, create_graph=True)
+
+
+@pytest.mark.parametrize("row", [0, 3])
+def test_missing_values_are_found_in_any_row(row):
+    r, k, noise = problem(n=6)
+    k[row] = k[:, row] = torch.nan
+    with pytest.raises(NotPositiveDefiniteError, match="NaN or infinite entries"):
+        gaussian_log_density(r, k, noise)

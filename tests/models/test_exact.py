@@ -1,4 +1,5 @@
 import numpy as np
+import pandas
 import pytest
 import torch
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -7,6 +8,8 @@ from sklearn.gaussian_process import kernels as sk
 from stratagp import ExactGP, means
 from stratagp import kernels as k
 from stratagp.errors import InputError
+from stratagp.parameters import positive
+from stratagp.priors import LogNormal
 from stratagp.training import maximise
 
 
@@ -58,7 +61,7 @@ def test_maximised_evidence_is_not_below_scikit_learns():
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [
-        (torch.zeros(3), torch.zeros(3), "x must be a tensor of points in rows"),
+        (torch.zeros(3), torch.zeros(3), r"x must be points in rows, shape \(n, d\)"),
         (torch.zeros(3, 1), torch.zeros(4), r"got x \(3, 1\) and y \(4,\)"),
         (torch.tensor([[0.0], [torch.nan]]), torch.zeros(2), "x has NaN or infinite values, the first in row 1"),
         (torch.zeros(2, 1), torch.tensor([torch.inf, 0.0]), "y has NaN or infinite values, the first in row 0"),
@@ -185,3 +188,46 @@ def test_per_point_noise_is_checked():
     gp, x, y = fitted()
     with pytest.raises(InputError, match="one variance ≥ 0 for each of 40 rows"):
         gp.condition(x, y, torch.ones(3))
+
+
+def test_a_posterior_does_not_change_when_its_prior_does():
+    gp, x, y = fitted()
+    posterior = gp.condition(x, y)
+    before = posterior.mean(x[:3] + 0.2)
+    gp.kernel.set(variance=50.0)
+    torch.testing.assert_close(posterior.mean(x[:3] + 0.2), before, rtol=0, atol=0)
+
+
+def test_arrays_frames_and_single_precision():
+    gp, x, y = fitted()
+    truth = gp.condition(x, y).mean(x[:3])
+    frame = pandas.DataFrame(x.numpy(), columns=["a", "b"])
+    torch.testing.assert_close(gp.condition(frame, pandas.Series(y.numpy())).mean(frame[:3]), truth)
+    torch.testing.assert_close(gp.condition(x.numpy(), y.numpy()).mean(x[:3].numpy()), truth)
+    single = gp.condition(x.float(), y.float())
+    torch.testing.assert_close(single.mean(x[:3].float()), truth, rtol=1e-4, atol=1e-4)
+    gp.float()
+    assert gp.condition(x, y).mean(x[:3]).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda gp, x, y: gp.condition(x, y[:, None]), r"write y\[:, 0\]"),
+        (lambda gp, x, y: gp.condition(x, y).mean(x[:2] * torch.nan), "x has NaN.*row 0"),
+        (lambda gp, x, y: gp.condition(np.array([["a", "b"]]), y[:1]), "x must hold numbers"),
+        (lambda gp, x, y: ExactGP(k.RBF(), 0.1), "write noise=… by name"),
+        (lambda gp, x, y: ExactGP(k.RBF), r"must be a kernel such as RBF\(\)"),
+        (lambda gp, x, y: ExactGP(k.RBF(), noise=-1.0), "noise must be positive"),
+    ],
+)
+def test_misuse_is_explained(act, message):
+    with pytest.raises(InputError, match=message):
+        act(*fitted())
+
+
+def test_priors_enter_the_log_posterior():
+    x, y = (torch.from_numpy(part) for part in data())
+    gp = ExactGP(k.RBF(positive(1.0, prior=LogNormal(3.0, 0.01))), noise=0.05)
+    maximise(lambda: gp.log_posterior(x, y), gp.parameters())
+    assert gp.kernel.lengthscale.item() == pytest.approx(3.0, rel=0.05)

@@ -9,6 +9,7 @@ import torch
 from stratagp import ExactGP
 from stratagp import kernels as k
 from stratagp.kernels import Kernel
+from stratagp.layers import Layer
 from stratagp.parameters import positive
 from stratagp.testing import check_kernel, check_layer, check_likelihood
 from stratagp.types import Gaussian
@@ -36,7 +37,21 @@ def test_kernel():
 
 def test_likelihood():
     q = Gaussian(0.3 * X[:, :1], 0.05 + 0.1 * X[:, 1:].square())
-    check_likelihood(skeleton("likelihood", "ExponentialTimes")(), X[:, :1].exp(), q)
+    times, grid = skeleton("likelihood", "ExponentialTimes"), torch.linspace(0, 200, 200_001, dtype=torch.float64)
+    check_likelihood(times(), X[:, :1].exp(), q, support=grid)
+    check_likelihood(times(), X[:, :1].exp(), Gaussian(q.mean, torch.ones_like(q.var)))
+
+    class WrongMoments(times):
+        def moments(self, f):
+            return Gaussian(-7 * f, f.exp())
+
+    class WrongDensity(times):
+        def log_prob(self, y, f):
+            return super().log_prob(y, f) + 1
+
+    for wrong, message in ((WrongMoments, "mean of moments"), (WrongDensity, "sum to one")):
+        with pytest.raises(AssertionError, match=message):
+            check_likelihood(wrong(), X[:, :1].exp(), q, support=grid)
 
 
 def test_layer():
@@ -45,6 +60,26 @@ def test_layer():
         layer.mean.copy_(X[:2, :1] + torch.tensor([0.0, 1.0, -1.0]))
         layer.log_scale.copy_(-0.5 + 0.1 * X[2:4, :1] + torch.zeros(3))
     check_layer(layer, X)
+    with pytest.raises(AssertionError, match="draws miss the variance"):
+        check_layer(Doubled(layer), X)
+
+
+class Doubled(Layer):
+    """A layer whose belief is twice as wide as its draws."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        belief = self.inner(x)
+        return Gaussian(belief.mean, 2 * belief.var)
+
+    def kl(self):
+        return self.inner.kl()
+
+    def draw(self, generator=None):
+        return self.inner.draw(generator)
 
 
 class Broken(Kernel):
@@ -59,9 +94,23 @@ class Broken(Kernel):
             return self.variance * (1 - 0.1 * r2)
         if self.fault == "asymmetric":
             return self.variance * torch.exp(-r2) * (1 + 0.1 * x[..., :1])
+        if self.fault == "slightly indefinite":
+            return self.variance * torch.exp(-(torch.cdist(x, z) ** 3))
+        if self.fault == "transposed":
+            return self.variance * torch.exp(-r2).mT
+        if self.fault == "noise on squares":
+            return self.variance * torch.exp(-r2) + (torch.eye(len(x)) if x.shape == z.shape else 0)
+        if self.fault == "idle":
+            return torch.exp(-r2)
+        if self.fault == "rough":
+            return self.variance * torch.exp(-torch.cdist(x, z))
         if self.fault == "gradient":
             return self.variance.detach() * torch.exp(-r2) + 0 * self.variance
         return self.variance.sum() * torch.exp(-r2)  # "function axis"
+
+    @property
+    def differentiable(self):
+        return 1 if self.fault == "rough" else 0
 
     def diag(self, x):
         if self.fault == "diag":
@@ -74,6 +123,11 @@ class Broken(Kernel):
     [
         ("indefinite", "not positive semi-definite"),
         ("asymmetric", "transposed"),
+        ("slightly indefinite", "not positive semi-definite"),
+        ("transposed", "must have shape"),
+        ("noise on squares", "differ|part of"),
+        ("idle", "does not use its parameters variance"),
+        ("rough", "its functions are rough"),
         ("gradient", "parameter gradients"),
         ("diag", "not the diagonal"),
         ("function axis", "function axis"),
@@ -82,4 +136,3 @@ class Broken(Kernel):
 def test_faults_are_found(fault, message):
     with pytest.raises(AssertionError, match=message):
         check_kernel(Broken(fault), X)
-    k.registry.pop("Broken", None)

@@ -35,6 +35,12 @@ def test_too_few_iterations_are_reported():
 
 def test_an_infinite_start_is_an_error_and_changes_nothing():
     x = nn.Parameter(torch.tensor([3.0], dtype=torch.float64))
+
+    def broken():
+        raise NotPositiveDefiniteError("the kernel and the remedy")
+
+    with pytest.raises(NotPositiveDefiniteError, match="the remedy"):
+        maximise(broken, [x])
     with pytest.raises(InputError, match="not finite at the starting point"):
         maximise(lambda: (x * torch.inf).sum(), [x])
     assert x.item() == 3.0

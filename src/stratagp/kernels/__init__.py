@@ -36,6 +36,7 @@ from stratagp.kernels.neural import GaussianUnits as GaussianUnits
 from stratagp.kernels.nonstationary import Brownian as Brownian
 from stratagp.kernels.nonstationary import ChangePoint as ChangePoint
 from stratagp.kernels.nonstationary import Gibbs as Gibbs
+from stratagp.kernels.objects import Cached as Cached
 from stratagp.kernels.objects import KernelCache as KernelCache
 from stratagp.kernels.objects import ObjectKernel as ObjectKernel
 from stratagp.kernels.objects import PairFunction as PairFunction

@@ -53,7 +53,7 @@ class Additive(Kernel):
             raise InputError(f"max_order must be at least 1, got {max_order}")
         self.max_order = max_order
         self._template = (base,) if isinstance(base, Kernel) else ()  # a tuple: not a part of this kernel
-        self.variance = positive(variance)
+        self.variance = positive(variance, name="variance")
         if not isinstance(base, Kernel):
             self._build(list(base))
         elif dim is not None:
@@ -71,12 +71,19 @@ class Additive(Kernel):
                 kernel.fix("variance")
         return copies
 
+    def replicate(self, functions: int) -> Kernel:
+        """As for every kernel, once the columns are known."""
+        if not self.parts:
+            raise InputError("Additive does not know its columns yet: call kernel.bind(d) before replicate")
+        return super().replicate(functions)
+
     def _build(self, kernels: list[Kernel]) -> None:
         if not kernels:
             raise InputError("an additive kernel needs at least one column")
         self._adopt([OnColumns(kernel, i) for i, kernel in enumerate(kernels)])
         self.max_order = min(self.max_order or len(kernels), len(kernels))
         variance = self.parameter("variance")
+        self.to(variance.raw)  # copies of the template follow a kernel that was moved before
         if variance.raw.dim() == 0:
             variance.spread(self.max_order)
             variance.per_column = False
@@ -124,11 +131,12 @@ class Additive(Kernel):
     def component(self, columns: Sequence[int]) -> Kernel:
         """The kernel of one effect, ``varianceₙ Π_{i ∈ columns} kᵢ``: a main effect or an interaction of the model.
 
-        The posterior of that effect is what a fitted model gives for this kernel against its data. The kernel reads the
-        current values; it does not follow later training.
+        The posterior of that effect is ``posterior.component(kernel.component(columns), x)``. Take it again after
+        training: its variance is the one of this moment.
         """
         order = len(columns)
-        if not 1 <= order <= int(self.max_order or 0) or len(set(columns)) != order:
+        known = set(range(len(self.parts)))
+        if not 1 <= order <= int(self.max_order or 0) or len(set(columns)) != order or not set(columns) <= known:
             raise InputError(f"columns must be 1 to {self.max_order} different columns, got {list(columns)}")
         variance = self.parameter("variance").natural.detach()[..., order - 1]
         scale = Constant(variance)

@@ -55,9 +55,9 @@ class ArcCosine(Kernel):
         if depth < 1:
             raise InputError(f"depth must be at least 1, got {depth!r}")
         self.degree, self.depth = degree, depth
-        self.lengthscale = per_column(lengthscale, ard)
-        self.variance = positive(variance)
-        self.bias = None if bias is None else positive(bias)
+        self.lengthscale = per_column(lengthscale, ard, name="lengthscale")
+        self.variance = positive(variance, name="variance")
+        self.bias = None if bias is None else positive(bias, name="bias")
 
     @property
     def differentiable(self) -> float:

@@ -7,7 +7,7 @@ A new kernel is one class with one method::
 
         def __init__(self, variance=1.0):
             super().__init__()
-            self.variance = positive(variance)
+            self.variance = positive(variance, name="variance")
 
         def forward(self, x, z):
             return self.variance * (1 - torch.cdist(x, z)).clamp_min(0)
@@ -21,6 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -36,10 +37,19 @@ if TYPE_CHECKING:
 _DIAG_CHUNK = 256
 
 registry: dict[str, type[Kernel]] = {}
-"""Every concrete kernel class by name; tests walk it, and model files name kernels by it."""
+"""Every concrete kernel class: the library's by name, others by their full path."""
 
 Column = int | str
-Columns = Column | slice | Sequence[Column]
+
+
+def as_tensor(values: Any, name: str) -> Tensor:
+    """Numbers in any container (tensor, array, data frame, list) as a tensor."""
+    if isinstance(values, Tensor):
+        return values
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{name} must hold numbers, got {array.dtype}; encode other columns as numbers first")
+    return torch.as_tensor(array if array.flags.writeable else array.copy())
 
 
 class Kernel(Parameterised, ABC):
@@ -56,7 +66,8 @@ class Kernel(Parameterised, ABC):
         super().__init_subclass__(**kwargs)
         abstract = any(getattr(getattr(cls, name, None), "__isabstractmethod__", False) for name in dir(cls))
         if not abstract:
-            registry[cls.__name__] = cls
+            ours = cls.__module__.startswith("stratagp.")
+            registry[cls.__name__ if ours else f"{cls.__module__}.{cls.__qualname__}"] = cls
 
     @abstractmethod
     def forward(self, x: Any, z: Any) -> Float[Tensor, "*q n m"]:
@@ -65,6 +76,8 @@ class Kernel(Parameterised, ABC):
     def __call__(self, x: Any, z: Any = None) -> Float[Tensor, "*q n m"]:
         """``k(x, z)``, or ``k(x, x)`` where ``z`` is left out; inputs are checked and converted first."""
         if not self.takes_tensors:
+            if isinstance(x, (str, bytes)) or isinstance(z, (str, bytes)):
+                raise InputError("x must be a list of objects; a single text is [text]")
             return super().__call__(x, x if z is None else z)
         same = z is None or z is x
         x = self._points(x, "x")
@@ -81,7 +94,7 @@ class Kernel(Parameterised, ABC):
             if child.awaits_columns:
                 raise InputError(
                     f"{type(self).__name__}(ard=True) does not know its number of columns yet: call "
-                    f"kernel.bind({columns}), write ard={columns}, or fit it through an estimator"
+                    f"kernel.bind({columns}) or write ard={columns}"
                 )
             if child.per_column and child.raw.shape[-1] != columns:
                 raise InputError(
@@ -95,7 +108,7 @@ class Kernel(Parameterised, ABC):
         return torch.cat(blocks, -1)
 
     def _points(self, x: Any, name: str) -> Float[Tensor, "*q n d"]:
-        x = torch.as_tensor(x)
+        x = as_tensor(x, name)
         if x.dim() not in (2, 3):
             hint = "; a single column is x[:, None]" if x.dim() == 1 else ""
             raise InputError(f"{name} must be points in rows, shape (n, d), got shape {tuple(x.shape)}{hint}")
@@ -107,8 +120,8 @@ class Kernel(Parameterised, ABC):
     @property
     def functions(self) -> int | None:
         """How many latent functions have their own values here (the leading axis ``q``), or None."""
-        sizes = [item.parameter.functions or 0 for item in self.named_values()]
-        return max(sizes, default=0) or None
+        own = [item.parameter.functions or 0 for item in self.named_values()]
+        return max([*own, *(part.functions or 0 for part in self.parts)], default=0) or None
 
     def replicate(self, functions: int) -> Kernel:
         """Give each of ``functions`` latent functions its own copy of every parameter; returns the kernel.
@@ -119,6 +132,8 @@ class Kernel(Parameterised, ABC):
         """
         if functions < 1:
             raise InputError(f"functions must be at least 1, got {functions}")
+        if self.functions is not None:
+            raise InputError(f"{self} has {self.functions} functions already; it cannot be replicated")
         for item in list(self.named_values()):
             item.parameter.replicate(functions)
         return self
@@ -128,7 +143,10 @@ class Kernel(Parameterised, ABC):
 
         Resolves ``.on("name")`` and gives ``ard=True`` kernels one lengthscale a column. Estimators call it.
         """
-        self._bind([str(i) for i in range(columns)] if isinstance(columns, int) else list(columns))
+        names = [str(i) for i in range(columns)] if isinstance(columns, int) else list(columns)
+        if len(set(names)) < len(names):
+            raise InputError(f"column names must differ, got {', '.join(names)}")
+        self._bind(names)
         return self
 
     def _bind(self, names: list[str]) -> None:
@@ -144,7 +162,7 @@ class Kernel(Parameterised, ABC):
         return registry["Sum"](self, other)
 
     def __radd__(self, other: Any) -> Kernel:
-        return registry["Sum"](other, self)
+        return self if other == 0 else registry["Sum"](other, self)  # sum([…]) starts from 0
 
     def __mul__(self, other: Any) -> Kernel:
         return registry["Product"](self, other)
@@ -155,7 +173,7 @@ class Kernel(Parameterised, ABC):
     def __pow__(self, exponent: Any) -> Kernel:
         return registry["Power"](self, exponent)
 
-    def on(self, columns: Columns) -> Kernel:
+    def on(self, columns: Any) -> Kernel:
         """The same kernel on some columns only: by index, slice, name or a list of them.
 
         >>> from stratagp import kernels as k

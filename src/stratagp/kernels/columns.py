@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -11,7 +12,7 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.kernels import features
 from stratagp.kernels.algebra import parenthesise
-from stratagp.kernels.base import Columns, Kernel
+from stratagp.kernels.base import Kernel
 from stratagp.kernels.expectations import Term, WithExpectations, spread, terms_of
 
 
@@ -23,14 +24,17 @@ class OnColumns(WithExpectations):
 
     random_features = features.features_of_columns
 
-    def __init__(self, base: Kernel, columns: Columns) -> None:
+    def __init__(self, base: Kernel, columns: Any) -> None:
         super().__init__()
-        self.base, self.columns = base, columns
-        chosen = [columns] if isinstance(columns, (int, str)) else columns
+        if not base.takes_tensors:
+            raise InputError(f"{type(base).__name__} acts on objects, which have no columns to choose from")
+        columns = columns.tolist() if isinstance(columns, np.ndarray) else columns
+        chosen = columns if isinstance(columns, (slice, list, tuple)) else [columns]
         if not isinstance(chosen, slice):
             chosen = list(chosen)
             if not chosen or not all(isinstance(c, (int, str)) and not isinstance(c, bool) for c in chosen):
                 raise InputError(f"columns must be indices, names or a slice, got {columns!r}")
+        self.base, self.columns = base, columns
         self.index: Any = chosen if _is_resolved(chosen) else None  # a slice, a list of numbers, or not yet known
 
     def _bind(self, names: list[str]) -> None:
@@ -45,11 +49,14 @@ class OnColumns(WithExpectations):
         if self.index is None:
             raise InputError(
                 f".on({self.columns!r}) names columns, but the kernel has not been told their order: call "
-                "kernel.bind(names), or fit it through an estimator on a data frame"
+                "kernel.bind(names)"
             )
-        if isinstance(self.index, list) and max(self.index) >= x.shape[-1]:
+        if isinstance(self.index, list) and not all(-x.shape[-1] <= i < x.shape[-1] for i in self.index):
             raise InputError(f".on({self.columns!r}) asks for a column that points with {x.shape[-1]} columns lack")
-        return x[..., self.index]
+        chosen = x[..., self.index]
+        if not chosen.shape[-1]:
+            raise InputError(f".on({self.columns!r}) chooses none of {x.shape[-1]} columns")
+        return chosen
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """The base kernel of the chosen columns."""
@@ -71,7 +78,7 @@ class OnColumns(WithExpectations):
 
 
 def _is_resolved(columns: slice | list[Any]) -> bool:
-    return isinstance(columns, slice) or all(isinstance(c, int) and c >= 0 for c in columns)
+    return isinstance(columns, slice) or all(isinstance(c, int) for c in columns)
 
 
 def column_position(column: int | str, names: list[str]) -> int:

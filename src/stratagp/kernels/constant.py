@@ -24,7 +24,7 @@ class Constant(WithExpectations):
 
     def __init__(self, variance: Value | Parameter = 1.0) -> None:
         super().__init__()
-        self.variance = positive(variance)
+        self.variance = positive(variance, name="variance")
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """The variance everywhere."""
@@ -34,6 +34,12 @@ class Constant(WithExpectations):
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
         """The variance, at every row."""
         return constant_diag(self.variance, self._points(x, "x"))
+
+    def _points(self, x: Any, name: str) -> Float[Tensor, "*q n d"]:
+        """Points, or one empty row for each object of a list: this kernel asks nothing of them."""
+        if isinstance(x, (list, tuple)) and x and not isinstance(x[0], (int, float, list, tuple, Tensor)):
+            return self.variance.detach().new_zeros(len(x), 1)
+        return super()._points(x, name)
 
     def terms(self, dim: int) -> list[Term]:
         """A scale alone."""
@@ -60,11 +66,14 @@ class White(Kernel):
 
     def __init__(self, variance: Value | Parameter = 1.0) -> None:
         super().__init__()
-        self.variance = positive(variance)
+        self.variance = positive(variance, name="variance")
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """The variance where two rows are equal."""
-        return self.variance * (torch.cdist(x, z, p=0) == 0)
+        rows = torch.cat([x.detach().flatten(0, -2), z.detach().flatten(0, -2)])
+        label = rows.unique(dim=0, return_inverse=True)[1]  # equal rows, equal labels
+        left, right = label[: x[..., 0].numel()].reshape(x.shape[:-1]), label[x[..., 0].numel() :].reshape(z.shape[:-1])
+        return self.variance * (left[..., :, None] == right[..., None, :])
 
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
         """The variance, at every row."""

@@ -55,7 +55,7 @@ class Smoothed(WithExpectations):
                     "Convolved(base, offsets, weights) with a quadrature rule of the smoothing function"
                 )
         self.base = base
-        self.width = per_column(width, ard)
+        self.width = per_column(width, ard, name="width")
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """The covariance of ``g(x)`` and ``g(z)``."""

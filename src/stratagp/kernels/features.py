@@ -79,6 +79,11 @@ class WaveTerm(nn.Module, ABC):
         """The number of features."""
         return self.draws * (2 if self.oscillates else 1)
 
+    @property
+    def random(self) -> bool:
+        """Whether the draws are random, so that they may be multiplied one by one with those of another term."""
+        return any(True for _ in self.buffers())
+
     @abstractmethod
     def forward(self, x: Float[Tensor, "*qx n d"]) -> Wave:
         """The wave at ``x``."""
@@ -104,7 +109,8 @@ class Times(WaveTerm):
 
     def __init__(self, factors: Sequence[WaveTerm]) -> None:
         draws = {f.draws for f in factors} - {1}
-        if len(draws) > 1:
+        exact = [f for f in factors if f.draws > 1 and not f.random]
+        if len(draws) > 1 or len(exact) > 1:
             raise UnsupportedError(
                 "the random features of a product need as many draws of each factor: a factor with finitely "
                 "many exact features, such as a linear kernel, cannot be among them"

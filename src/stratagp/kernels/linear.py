@@ -32,7 +32,7 @@ class Linear(WithExpectations):
 
     def __init__(self, variance: Value | Parameter = 1.0, ard: bool | int = False) -> None:
         super().__init__()
-        self.variance = per_column(variance, ard)
+        self.variance = per_column(variance, ard, name="variance")
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """One product, with ``z`` scaled."""
@@ -91,8 +91,8 @@ class Polynomial(Kernel):
         if not isinstance(degree, int) or isinstance(degree, bool) or degree < 1:
             raise InputError(f"degree must be a whole number of at least 1, got {degree!r}")
         self.degree = degree
-        self.offset = positive(offset)
-        self.variance = per_column(variance, ard)
+        self.offset = positive(offset, name="offset")
+        self.variance = per_column(variance, ard, name="variance")
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """One product and one power."""

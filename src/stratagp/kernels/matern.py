@@ -196,8 +196,14 @@ def _nodes(low: float, high: float, nu_min: float, nu_max: float) -> tuple[Tenso
 
 
 def _sum_over_nodes(entries: Tensor, rates: Tensor, weights: Tensor) -> Tensor:
-    """``Σ_k exp(entry · rate_k) weight_k``, a block of entries at a time."""
-    return torch.cat([torch.exp(block[:, None] * rates) @ weights for block in entries.split(_CHUNK)])
+    """``Σ_k exp(entry · rate_k) weight_k``, a block of entries at a time, through one buffer."""
+    sums = torch.empty(len(entries), weights.shape[1], dtype=entries.dtype, device=entries.device)
+    buffer = torch.empty(min(_CHUNK, len(entries)), len(rates), dtype=entries.dtype, device=entries.device)
+    for start in range(0, len(entries), _CHUNK):
+        rows = slice(start, min(start + _CHUNK, len(entries)))
+        block = torch.mul(entries[rows, None], rates, out=buffer[: rows.stop - start])
+        torch.mm(block.exp_(), weights, out=sums[rows])
+    return sums
 
 
 def _gamma_derivative(nu: Tensor, order: int, shift: Tensor) -> Tensor:

@@ -41,7 +41,7 @@ class MetricRBF(WithExpectations):
     ) -> None:
         super().__init__()
         self.factor = lower_cholesky(factor if isinstance(factor, Parameter) else _square(factor))
-        self.variance = positive(variance)
+        self.variance = positive(variance, name="variance")
 
     @property
     def metric(self) -> Float[Tensor, "*q d d"]:

@@ -43,9 +43,9 @@ class ArcSine(Kernel):
         if units not in ("erf", "probit"):
             raise InputError(f"units must be 'erf' or 'probit', got {units!r}")
         self.units = units
-        self.weight = per_column(weight, ard)
-        self.bias = positive(bias)
-        self.variance = positive(variance)
+        self.weight = per_column(weight, ard, name="weight")
+        self.bias = positive(bias, name="bias")
+        self.variance = positive(variance, name="variance")
 
     def _settings(self) -> str:
         return f"units={self.units!r}"
@@ -54,9 +54,12 @@ class ArcSine(Kernel):
         return self.bias + (self.weight * x.square()).sum(-1, keepdim=True)
 
     def _link(self, s: Tensor, left: Tensor, right: Tensor) -> Tensor:
+        c = 2 if self.units == "erf" else 1
+        excess = (left * right - s.square()).clamp_min(0)  # ≥ 0 but for rounding, by Cauchy and Schwarz
+        angle = torch.atan2(c * s, (1 + c * left + c * right + c * c * excess).sqrt())  # the arcsine, safe near 1
         if self.units == "erf":
-            return self.variance * (2 / math.pi) * torch.asin(2 * s / ((1 + 2 * left) * (1 + 2 * right)).sqrt())
-        return self.variance * (0.25 + torch.asin(s / ((1 + left) * (1 + right)).sqrt()) / (2 * math.pi))
+            return self.variance * (2 / math.pi) * angle
+        return self.variance * (0.25 + angle / (2 * math.pi))
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """The arcsine of the units' correlations."""
@@ -89,9 +92,9 @@ class GaussianUnits(Kernel):
         ard: bool | int = False,
     ) -> None:
         super().__init__()
-        self.width = per_column(width, ard)
-        self.spread = per_column(spread, ard)
-        self.variance = positive(variance)
+        self.width = per_column(width, ard, name="width")
+        self.spread = per_column(spread, ard, name="spread")
+        self.variance = positive(variance, name="variance")
 
     def _amplitude(self, columns: int) -> Float[Tensor, "..."]:
         """``Π_d (e_d/s_d)``, with the function axis of a matrix."""

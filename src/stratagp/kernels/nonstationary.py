@@ -40,7 +40,7 @@ class Gibbs(Kernel):
                 "Gibbs needs its lengthscale as a function of the points; for a constant one use RBF(lengthscale)"
             )
         self.lengthscale = lengthscale.double() if isinstance(lengthscale, nn.Module) else lengthscale
-        self.variance = positive(variance)
+        self.variance = positive(variance, name="variance")
 
     def _settings(self) -> str:
         return f"lengthscale={getattr(self.lengthscale, '__name__', type(self.lengthscale).__name__)}"
@@ -86,8 +86,8 @@ class ChangePoint(Kernel):
     ) -> None:
         super().__init__()
         self._adopt([before, after])
-        self.location = real(location)
-        self.steepness = positive(steepness)
+        self.location = real(location, name="location")
+        self.steepness = positive(steepness, name="steepness")
         self.column = column
         self.index: int | None = column if isinstance(column, int) else None
 
@@ -133,7 +133,7 @@ class Brownian(Kernel):
 
     def __init__(self, variance: Value | Parameter = 1.0) -> None:
         super().__init__()
-        self.variance = positive(variance)
+        self.variance = positive(variance, name="variance")
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """The product over columns."""

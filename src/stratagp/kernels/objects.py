@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from stratagp.errors import InputError
@@ -20,11 +20,11 @@ from stratagp.parameters import Parameter, Value, positive
 
 
 class KernelCache(NamedTuple):
-    """Similarities that no hyperparameter changes: between two lists, and of each object with itself."""
+    """Similarities that no hyperparameter changes: between two lists (normalised), and of each object with itself."""
 
-    cross: Float[Tensor, "n m"]
-    left: Float[Tensor, " n"]
-    right: Float[Tensor, " m"]
+    cross: Float[Tensor, "*q n m"]
+    left: Float[Tensor, "*q n"]
+    right: Float[Tensor, "*q m"]
 
 
 class ObjectKernel(Kernel):
@@ -49,8 +49,8 @@ class ObjectKernel(Kernel):
         if lengthscale is not None and not normalise:
             raise InputError("a lengthscale needs normalise=True: the distance is that of normalised objects")
         self.normalise = normalise
-        self.variance = positive(variance)
-        self.lengthscale = None if lengthscale is None else positive(lengthscale)
+        self.variance = positive(variance, name="variance")
+        self.lengthscale = None if lengthscale is None else positive(lengthscale, name="lengthscale")
 
     @abstractmethod
     def similarity(self, a: Sequence[Any], b: Sequence[Any]) -> Float[Tensor, "n m"]:
@@ -63,18 +63,25 @@ class ObjectKernel(Kernel):
     def cache(self, x: Sequence[Any], z: Sequence[Any]) -> KernelCache:
         """The similarities of two lists, to be kept while hyperparameters are trained."""
         left = self.self_similarity(x)
-        return KernelCache(self.similarity(x, z), left, left if z is x else self.self_similarity(z))
+        right = left if z is x else self.self_similarity(z)
+        cross = self.similarity(x, z)
+        if bool((left < 0).any()) or bool(((cross != 0) & ((left[:, None] == 0) | (right == 0))).any()):
+            raise InputError(
+                f"the similarity of {type(self).__name__} is not positive semi-definite: an object with s(a, a) ≤ 0 is "
+                "similar to another; a kernel needs s(a, a) s(b, b) ≥ s(a, b)²"
+            )
+        return KernelCache(_normalised(cross, left, right) if self.normalise else cross, left, right)
+
+    def cached(self, objects: Sequence[Any]) -> Cached:
+        """The same kernel on row numbers of ``objects``, with all similarities computed once."""
+        return Cached(self, objects)
 
     def from_cache(self, cache: KernelCache) -> Float[Tensor, "*q n m"]:
         """``k(x, z)`` at the current hyperparameters."""
-        cross, left, right = (part.to(self.variance) for part in cache)
-        if not self.normalise:
-            return self.variance * cross
-        size = left[:, None] * right
-        cosine = torch.where(size > 0, cross / size.clamp_min(1e-300).sqrt(), (left[:, None] == right).to(cross))
+        cross = cache.cross.to(self.variance)
         if self.lengthscale is None:
-            return self.variance * cosine
-        return self.variance * torch.exp((cosine - 1) / self.lengthscale.square())
+            return self.variance * cross
+        return self.variance * torch.exp((cross - 1) / self.lengthscale.square())
 
     def forward(self, x: Sequence[Any], z: Sequence[Any]) -> Float[Tensor, "*q n m"]:
         """The cache, made and used at once."""
@@ -87,6 +94,15 @@ class ObjectKernel(Kernel):
 
     def _settings(self) -> str:
         return "" if self.normalise else "normalise=False"
+
+
+def _normalised(
+    cross: Float[Tensor, "n m"], left: Float[Tensor, " n"], right: Float[Tensor, " m"]
+) -> Float[Tensor, "n m"]:
+    """``s(a, b)/√(s(a, a) s(b, b))``, root by root: the product may leave the range of numbers."""
+    size = left.double().sqrt()[:, None] * right.double().sqrt()
+    alike = (left[:, None] == right).double()
+    return torch.where(size > 0, cross.double() / torch.where(size > 0, size, torch.ones_like(size)), alike)
 
 
 class PairFunction(ObjectKernel):
@@ -121,6 +137,48 @@ class PairFunction(ObjectKernel):
         return torch.tensor(rows, dtype=torch.float64).reshape(len(a), len(b))
 
 
+def row_numbers(x: Float[Tensor, "*q n d"], size: int, owner: str) -> Int[Tensor, "*q n"]:
+    """Points that are row numbers, as whole numbers."""
+    rows = x.round().long()
+    if x.shape[-1] != 1 or not bool(((rows == x) & (rows >= 0) & (rows < size)).all()):
+        raise InputError(f"points of a {owner} kernel are one column of row numbers from 0 to {size - 1}")
+    return rows.squeeze(-1)
+
+
+class Cached(Kernel):
+    """An object kernel on row numbers of a fixed list: hyperparameters train at the speed of dense matrices.
+
+    >>> words = ["gaussian", "process", "gauss"]
+    >>> kernel = PairFunction(lambda a, b: len(set(a) & set(b))).cached(words)
+    >>> kernel(torch.tensor([[0]]), torch.tensor([[2]])).item()
+    0.8164965809277261
+    """
+
+    cross: Tensor
+    own: Tensor
+
+    def __init__(self, base: ObjectKernel, objects: Sequence[Any]) -> None:
+        super().__init__()
+        self.base = base
+        cache = base.cache(objects, objects)
+        self.register_buffer("cross", cache.cross)
+        self.register_buffer("own", cache.left)
+
+    @property
+    def takes_tensors(self) -> bool:
+        """Its points are row numbers, not the objects."""
+        return True
+
+    def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """The base kernel of the chosen rows."""
+        i, j = (row_numbers(points, len(self.own), "Cached") for points in (x, z))
+        return self.base.from_cache(KernelCache(self.cross[i[..., :, None], j[..., None, :]], self.own[i], self.own[j]))
+
+    def describe(self) -> str:
+        """``base.cached(…)``."""
+        return f"{self.base.describe()}.cached({len(self.own)} objects)"
+
+
 class Precomputed(Kernel):
     """A covariance matrix that is given; points are row numbers, in one column.
 
@@ -138,18 +196,13 @@ class Precomputed(Kernel):
         if matrix.dim() != 2 or matrix.shape[0] != matrix.shape[1] or not torch.allclose(matrix, matrix.mT):
             raise InputError(f"Precomputed needs a symmetric square matrix, got shape {tuple(matrix.shape)}")
         self.register_buffer("matrix", matrix)
-        self.variance = positive(variance)
+        self.variance = positive(variance, name="variance")
 
     def _settings(self) -> str:
         return f"{len(self.matrix)}×{len(self.matrix)} matrix"
 
-    def _rows(self, x: Float[Tensor, "*qx n d"]) -> Tensor:
-        rows = x.round().long()
-        if x.shape[-1] != 1 or not bool(((rows == x) & (rows >= 0) & (rows < len(self.matrix))).all()):
-            raise InputError(
-                f"points of a Precomputed kernel are one column of row numbers from 0 to {len(self.matrix) - 1}"
-            )
-        return rows.squeeze(-1)
+    def _rows(self, x: Float[Tensor, "*q n d"]) -> Int[Tensor, "*q n"]:
+        return row_numbers(x, len(self.matrix), "Precomputed")
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """The chosen rows and columns."""

@@ -34,8 +34,8 @@ class Cosine(Kernel):
         self, period: Value | Parameter = 1.0, variance: Value | Parameter = 1.0, ard: bool | int = False
     ) -> None:
         super().__init__()
-        self.period = per_column(period, ard)
-        self.variance = positive(variance)
+        self.period = per_column(period, ard, name="period")
+        self.variance = positive(variance, name="variance")
 
     def _phase(self, x: Float[Tensor, "*qx n d"]) -> Float[Tensor, "*q n 1"]:
         return 2 * math.pi * (x / self.period).sum(-1, keepdim=True)
@@ -84,9 +84,9 @@ class Periodic(Kernel):
         ard: bool | int = False,
     ) -> None:
         super().__init__()
-        self.lengthscale = per_column(lengthscale, ard)
-        self.period = per_column(period)
-        self.variance = positive(variance)
+        self.lengthscale = per_column(lengthscale, ard, name="lengthscale")
+        self.period = per_column(period, name="period")
+        self.variance = positive(variance, name="variance")
 
     def _on_circles(self, x: Float[Tensor, "*qx n d"]) -> Float[Tensor, "*q n c"]:
         angle = 2 * math.pi * (x / self.period)

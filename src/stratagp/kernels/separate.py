@@ -33,10 +33,6 @@ class Separate(Kernel):
         """One function for each part."""
         return len(self.parts)
 
-    def replicate(self, functions: int) -> Kernel:
-        """Refused: the kernel has its function axis already."""
-        raise InputError(f"Separate already has {len(self.parts)} functions; it cannot be replicated {functions} times")
-
     def forward(self, x: Any, z: Any) -> Float[Tensor, "q n m"]:
         """The parts' matrices, stacked; points with a function axis go to their own part."""
         return torch.stack([part(_own(x, i), _own(z, i)) for i, part in enumerate(self.parts)])

@@ -24,6 +24,8 @@ from jaxtyping import Float
 from scipy.special import gammaln, jv
 from torch import Tensor
 
+from stratagp.linalg.once import first_derivative_only
+
 Rng = torch.Generator | None
 
 _LAST, _STEP, _NODES = 200.0, 0.1, 200  # the grid of radial frequencies and the quadrature over distances
@@ -114,7 +116,7 @@ class _LogGammaQuantile(torch.autograd.Function):
         return y.to(u.dtype)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_derivative_only
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
         y, a = ctx.saved_tensors
         a64 = a.double().expand(y.shape)

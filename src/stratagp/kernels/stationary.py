@@ -37,8 +37,8 @@ class Stationary(Kernel):
         self, lengthscale: Value | Parameter = 1.0, variance: Value | Parameter = 1.0, ard: bool | int = False
     ) -> None:
         super().__init__()
-        self.lengthscale = per_column(lengthscale, ard)
-        self.variance = positive(variance)
+        self.lengthscale = per_column(lengthscale, ard, name="lengthscale")
+        self.variance = positive(variance, name="variance")
 
     @abstractmethod
     def profile(self, r2: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -138,7 +138,7 @@ class RationalQuadratic(Stationary):
         ard: bool | int = False,
     ) -> None:
         super().__init__(lengthscale, variance, ard)
-        self.alpha = positive(alpha)
+        self.alpha = positive(alpha, name="alpha")
 
     def profile(self, r2: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """``(1 + r²/(2α))^(−α)``."""

@@ -7,7 +7,6 @@ quadrature, and a closed form may replace any of them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
@@ -29,25 +28,28 @@ class Likelihood(Parameterised, ABC):
     def moments(self, f: Float[Tensor, "*s n q"]) -> Gaussian:
         """Mean and variance of ``y`` given ``f``, each ``*s n p``."""
 
-    def expected_log_prob(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, " n"]:
+    def expected_log_prob(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``E log p(yₙ | fₙ)`` under ``fₙ ~ N(q.mean, q.var)``: the data term of every variational bound."""
-        values, log_weights = _at_nodes(q, lambda f: self.log_prob(y, f))
-        return (log_weights.exp()[:, None] * values).sum(0)
+        f, log_weights = _at_nodes(q)
+        values = self.log_prob(y, f)
+        return torch.tensordot(log_weights.exp(), values, 1)
 
-    def log_predictive(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, " n"]:
+    def log_predictive(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``log E p(yₙ | fₙ)``: the log density of an observation under the belief."""
-        values, log_weights = _at_nodes(q, lambda f: self.log_prob(y, f))
-        return torch.logsumexp(log_weights[:, None] + values, 0)
+        f, log_weights = _at_nodes(q)
+        values = self.log_prob(y, f)
+        return torch.logsumexp(log_weights.reshape(-1, *[1] * (values.dim() - 1)) + values, 0)
 
     def predict(self, q: Gaussian) -> Gaussian:
         """Mean and variance of ``y`` under the belief: ``E E[y|f]`` and ``E Var[y|f] + Var E[y|f]``."""
-        points, log_weights = normal_nodes(q.mean.shape[-1], q.mean)
-        given = self.moments(q.sample(points[:, None, :]))
-        weights = log_weights.exp()[:, None, None]
-        mean = (weights * given.mean).sum(0)
-        return Gaussian(mean, (weights * (given.var + (given.mean - mean).square())).sum(0))
+        f, log_weights = _at_nodes(q)
+        given = self.moments(f)
+        weights = log_weights.exp()
+        mean = torch.tensordot(weights, given.mean, 1)
+        return Gaussian(mean, torch.tensordot(weights, given.var + (given.mean - mean).square(), 1))
 
 
-def _at_nodes(q: Gaussian, function: Callable[[Tensor], Tensor]) -> tuple[Tensor, Float[Tensor, " s"]]:
+def _at_nodes(q: Gaussian) -> tuple[Float[Tensor, "k *s n q"], Float[Tensor, " k"]]:
+    """Latent values at the nodes, in a new first axis, and the nodes' log weights."""
     points, log_weights = normal_nodes(q.mean.shape[-1], q.mean)
-    return function(q.sample(points[:, None, :])), log_weights
+    return q.sample(points.reshape(len(points), *[1] * (q.mean.dim() - 1), -1)), log_weights

@@ -24,7 +24,7 @@ class GaussianNoise(Likelihood):
 
     def __init__(self, noise: Value | Parameter = 0.1) -> None:
         super().__init__()
-        self.noise = positive(noise)
+        self.noise = positive(noise, name="noise")
 
     def log_prob(self, y: Float[Tensor, "n p"], f: Float[Tensor, "*s n p"]) -> Float[Tensor, "*s n"]:
         """``−½ Σ_p [log 2π noise + (y − f)²/noise]``."""
@@ -34,11 +34,11 @@ class GaussianNoise(Likelihood):
         """``f`` and the noise."""
         return Gaussian(f, self.noise.to(f).expand(f.shape))
 
-    def expected_log_prob(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, " n"]:
+    def expected_log_prob(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``log N(y; mean, noise) − Σ_p var/(2 noise)``."""
         return self.log_prob(y, q.mean) - 0.5 * (q.var / self.noise).sum(-1)
 
-    def log_predictive(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, " n"]:
+    def log_predictive(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``log N(y; mean, var + noise)``."""
         total = q.var + self.noise
         return -0.5 * ((y - q.mean).square() / total + torch.log(2 * math.pi * total)).sum(-1)

@@ -1,6 +1,7 @@
 """Nodes and weights for expectations under a standard normal distribution."""
 
 import math
+from functools import cache
 
 import numpy as np
 import torch
@@ -20,14 +21,21 @@ def normal_nodes(dim: int, like: Tensor) -> tuple[Float[Tensor, "s q"], Float[Te
     >>> (log_weights.exp() * points[:, 0] ** 4).sum()  # the fourth moment of a standard normal
     tensor(3.0000)
     """
-    if dim <= 2:
-        nodes, weights = np.polynomial.hermite_e.hermegauss(HERMITE_NODES)
-        axes = np.meshgrid(*[nodes] * dim, indexing="ij")
-        points = torch.as_tensor(np.stack([axis.ravel() for axis in axes], -1))
-        logs = np.meshgrid(*[np.log(weights / math.sqrt(2 * math.pi))] * dim, indexing="ij")
-        log_weights = torch.as_tensor(np.sum(logs, 0).ravel())
-    else:
+    points, log_weights = _nodes(dim)
+    return points.to(like), log_weights.to(like)
+
+
+@cache
+def _nodes(dim: int) -> tuple[Float[Tensor, "s q"], Float[Tensor, " s"]]:
+    if dim > 2:
         uniform = torch.quasirandom.SobolEngine(dim).draw(SOBOL_NODES, dtype=torch.float64) + 0.5 / SOBOL_NODES
         points = math.sqrt(2) * torch.erfinv(2 * uniform - 1)
-        log_weights = torch.full((SOBOL_NODES,), -math.log(SOBOL_NODES), dtype=torch.float64)
-    return points.to(like), log_weights.to(like)
+        points = points - points.mean(0)
+        scale = torch.linalg.cholesky(points.mT @ points / SOBOL_NODES)
+        points = torch.linalg.solve_triangular(scale, points.mT, upper=False).mT  # first two moments exactly
+        return points, torch.full((SOBOL_NODES,), -math.log(SOBOL_NODES), dtype=torch.float64)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(HERMITE_NODES)
+    axes = np.meshgrid(*[nodes] * dim, indexing="ij")
+    logs = np.meshgrid(*[np.log(weights / math.sqrt(2 * math.pi))] * dim, indexing="ij")
+    points = torch.as_tensor(np.stack([axis.ravel() for axis in axes], -1))
+    return points, torch.as_tensor(np.sum(logs, 0).ravel())

@@ -18,7 +18,7 @@ LARGEST_JITTER = 1e-3
 _EIGENVALUE_LIMIT = 2000  # above this many rows a failed matrix is reported without its smallest eigenvalue
 
 
-def cholesky(a: Float[Tensor, "..."], name: str = "the matrix") -> Float[Tensor, "*q n n"]:
+def cholesky(a: Float[Tensor, "..."], name: object = "the matrix") -> Float[Tensor, "*q n n"]:
     """Lower triangular ``L`` with ``L Lᵀ = A``, after the jitter policy of this module.
 
     ``name`` says in warnings and errors whose matrix it is. Gradients pass to ``a``. In a batch only the matrices
@@ -43,11 +43,11 @@ def cholesky(a: Float[Tensor, "..."], name: str = "the matrix") -> Float[Tensor,
         if not failed.any():
             warn_jitter(name, relative)
             return factor
-    raise NotPositiveDefiniteError(diagnose(a, name))
+    raise NotPositiveDefiniteError(diagnose(a.reshape(-1, *a.shape[-2:])[failed.reshape(-1)][0], name))
 
 
 def blocked_factor(
-    covariance: Float[Tensor, "n n"], noise: Float[Tensor, "..."], name: str = "the covariance"
+    covariance: Float[Tensor, "n n"], noise: Float[Tensor, "..."], name: object = "the covariance"
 ) -> tuple[Float[Tensor, "n n"], list[Tensor]]:
     """The same policy for large matrices: the factor of ``covariance + diag(noise)`` as ``blocked.factor_`` leaves it.
 
@@ -65,16 +65,16 @@ def blocked_factor(
                 warn_jitter(name, relative)
             return buffer, inverses
         if not relative:
-            _refuse_bad_entries(covariance, name)
-    raise NotPositiveDefiniteError(diagnose(covariance, name))
+            _refuse_bad_entries(covariance + torch.diag(noise.expand(len(covariance))), name)
+    raise NotPositiveDefiniteError(diagnose(covariance + torch.diag(noise.expand(len(covariance))), name))
 
 
-def check_square(a: Tensor, name: str) -> None:
+def check_square(a: Tensor, name: object) -> None:
     """Refuse matrices that are not square, or whose first row and first column differ (a cheap sign of asymmetry)."""
     if a.dim() < 2 or a.shape[-1] != a.shape[-2]:
         raise InputError(f"{name} must be square to have a Cholesky factor, got shape {tuple(a.shape)}")
-    row, column = a.detach()[..., :1, :].mT, a.detach()[..., :, :1]
-    if a.numel() and not torch.allclose(row, column, rtol=1e-3, atol=1e-3 * float(row.abs().max()), equal_nan=True):
+    row, column = a.detach()[..., :1, :].mT.nan_to_num(), a.detach()[..., :, :1].nan_to_num()
+    if a.numel() and not torch.allclose(row, column, rtol=1e-3, atol=1e-3 * float(row.abs().max())):
         raise NotPositiveDefiniteError(
             f"{name} is not symmetric: its first row and first column differ. A covariance matrix needs "
             "k(x, z) = k(z, x); check the kernel with stratagp.testing.check_kernel"
@@ -87,7 +87,7 @@ def jitter_steps(dtype: torch.dtype) -> list[float]:
     return [10.0**power for power in range(first, -2)]
 
 
-def warn_jitter(name: str, relative: float) -> None:
+def warn_jitter(name: object, relative: float) -> None:
     """Say aloud that jitter was needed."""
     warnings.warn(
         f"{name} is numerically singular; {relative:.0e} of its mean diagonal was added to factor it. "
@@ -101,7 +101,7 @@ def _failed(factor: Tensor, info: Tensor) -> Tensor:
     return (info != 0) | ~factor.diagonal(dim1=-2, dim2=-1).isfinite().all(-1)
 
 
-def _refuse_bad_entries(a: Tensor, name: str) -> None:
+def _refuse_bad_entries(a: Tensor, name: object) -> None:
     bad = ~a.detach().isfinite()
     if bad.any():
         row = int(bad.nonzero()[0, -2])
@@ -111,9 +111,9 @@ def _refuse_bad_entries(a: Tensor, name: str) -> None:
         )
 
 
-def diagnose(a: Float[Tensor, "..."], name: str) -> str:
+def diagnose(a: Float[Tensor, "n n"], name: object) -> str:
     """Why a matrix may have failed, in words, with the remedy."""
-    first = a.detach().reshape(-1, *a.shape[-2:])[0].double()
+    first = a.detach().double()
     diagonal = first.diagonal()
     low, high = float(diagonal.min()), float(diagonal.max())
     asymmetry = float((first - first.mT).abs().max())

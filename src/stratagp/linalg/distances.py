@@ -56,10 +56,7 @@ class _ScaledSqdist(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, z: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(x, z, weight)
-        xc, zc = _centre(x, z)
-        norms = _norm(xc, weight), _norm(zc, weight)
-        r2 = _quadratic(xc, zc, weight, *norms, scale=1.0)
-        return _repair_(r2, xc, zc, weight, *norms)
+        return _squares(x, z, weight)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -70,8 +67,7 @@ class _ScaledSqdist(torch.autograd.Function):
 class _GaussianKernel(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, z: Tensor, weight: Tensor, variance: Tensor) -> Tensor:
-        xc, zc = _centre(x, z)
-        k = _quadratic(xc, zc, weight, _norm(xc, weight) - 2 * _log(variance), _norm(zc, weight), scale=-0.5).exp_()
+        k = _gaussian(x, z, weight, variance)
         if x is z:
             k.diagonal(dim1=-2, dim2=-1).copy_(variance.squeeze(-1) if variance.dim() else variance)
         ctx.save_for_backward(x, z, weight, variance, k)
@@ -87,8 +83,33 @@ class _GaussianKernel(torch.autograd.Function):
         return _gaussian_backward(grad, k, x, z, weight, variance, ctx.needs_input_grad)
 
 
+def _squares(x: Tensor, z: Tensor, weight: Tensor) -> Tensor:
+    xc, zc = _centre(x, z)
+    norms = _norm(xc, weight), _norm(zc, weight)
+    r2 = _quadratic(xc, zc, weight, *norms, scale=1.0)
+    return _repair_(r2, xc, zc, weight, *norms)
+
+
+def _gaussian(x: Tensor, z: Tensor, weight: Tensor, variance: Tensor) -> Tensor:
+    """The exponent by one product, unless the points span so many lengthscales that rounding would show in it."""
+    xc, zc = _centre(x, z)
+    x_norm, z_norm = _norm(xc, weight), _norm(zc, weight)
+    tolerance = 1e-11 if x.dtype == torch.float64 else 1e-5
+    if torch.finfo(x.dtype).eps * _largest(x_norm, z_norm) > tolerance:
+        same, wide = x is z, x.double()
+        r2 = _squares(wide, wide if same else z.double(), weight.double())
+        return (variance.double() * torch.exp(-0.5 * r2)).to(x.dtype)
+    return _quadratic(xc, zc, weight, x_norm - 2 * _log(variance), z_norm, scale=-0.5).exp_()
+
+
+def _largest(x_norm: Tensor, z_norm: Tensor) -> float:
+    if not x_norm.numel() or not z_norm.numel() or x_norm.is_meta:
+        return 0.0
+    return max(float(x_norm.max()), float(z_norm.max()))
+
+
 def _centre(x: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-    centre = z.reshape(-1, z.shape[-1]).mean(0)
+    centre = z.detach().reshape(-1, z.shape[-1]).mean(0).nan_to_num(0.0, 0.0, 0.0)  # a bad row spoils itself alone
     xc = x - centre
     return xc, xc if x is z else z - centre
 
@@ -126,20 +147,23 @@ def _repair_(r2: Tensor, x: Tensor, z: Tensor, weight: Tensor, x_norm: Tensor, z
     """Recompute, from differences, the entries that lost more than half of their digits to cancellation."""
     if x is z:
         r2.diagonal(dim1=-2, dim2=-1).zero_()
-    scale = torch.maximum(x_norm.amax(), z_norm.amax()) if x_norm.numel() and z_norm.numel() else 1.0
-    lost = r2 < torch.finfo(r2.dtype).eps ** 0.5 * scale
-    rows = lost.nonzero(as_tuple=True)
-    for index in zip(*(i.split(2**16) for i in rows), strict=True):
+    limit = torch.finfo(r2.dtype).eps ** 0.5
+    found = (r2 < limit * _largest(x_norm, z_norm)).nonzero(as_tuple=True)
+    if not found[0].numel():
+        return r2
+    *function, i, j = found
+    close = r2[found] < limit * (_pick(x_norm, function, i, 2) + _pick(z_norm, function, j, 2))
+    for index in zip(*(part[close].split(2**16) for part in found), strict=True):
         *function, i, j = index
-        difference = _pick(x, function, i) - _pick(z, function, j)
-        size = r2.shape[:-2]
-        weights = weight.expand(*size, 1, x.shape[-1])[(*function, 0)] if weight.dim() > 1 else weight
+        difference = _pick(x, function, i, 3) - _pick(z, function, j, 3)
+        weights = weight.expand(*r2.shape[:-2], 1, x.shape[-1])[(*function, 0)] if weight.dim() > 1 else weight
         r2[index] = (weights * difference).square().sum(-1)
     return r2
 
 
-def _pick(points: Tensor, function: list[Tensor], row: Tensor) -> Tensor:
-    return points[(*function, row)] if points.dim() == 3 else points[row]
+def _pick(values: Tensor, function: list[Tensor], row: Tensor, axes: int) -> Tensor:
+    """Rows of a tensor that has ``axes`` axes where it belongs to the functions one by one."""
+    return values[(*function, row)] if values.dim() == axes else values[row]
 
 
 def _contract(

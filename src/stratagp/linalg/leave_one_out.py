@@ -17,17 +17,17 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from stratagp.linalg import blocked
 from stratagp.linalg.cholesky import blocked_factor, check_square
+from stratagp.linalg.once import first_derivative_only
 
 
 def leave_one_out_log_density(
     residual: Float[Tensor, " n"],
     covariance: Float[Tensor, "..."],
     noise: Float[Tensor, ""] | Float[Tensor, " n"],
-    name: str = "the covariance",
+    name: object = "the covariance",
 ) -> Float[Tensor, ""]:
     """``Σᵢ log p(rᵢ | r₋ᵢ)`` for ``r ~ N(0, covariance + diag(noise))``; first derivatives only.
 
@@ -41,7 +41,7 @@ def leave_one_out_log_density(
 
 class _LeaveOneOut(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, residual: Tensor, covariance: Tensor, noise: Tensor, name: str) -> Tensor:
+    def forward(ctx: Any, residual: Tensor, covariance: Tensor, noise: Tensor, name: object) -> Tensor:
         inverse, inverses = blocked_factor(covariance, noise, name)
         blocked.invert_(inverse, inverses)
         alpha = inverse @ residual
@@ -51,7 +51,7 @@ class _LeaveOneOut(torch.autograd.Function):
         return 0.5 * (c.log() - alpha.square() / c - math.log(2 * math.pi)).sum()
 
     @staticmethod
-    @once_differentiable
+    @first_derivative_only
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         inverse, alpha = ctx.saved_tensors
         c = inverse.diagonal()

@@ -34,9 +34,9 @@ import torch
 from jaxtyping import Float
 from scipy.fft import next_fast_len
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from stratagp.errors import InputError, NotPositiveDefiniteError
+from stratagp.linalg.once import first_derivative_only
 
 
 def toeplitz(column: Float[Tensor, "*q m"]) -> Float[Tensor, "*q m m"]:
@@ -108,7 +108,7 @@ class _Cholesky(torch.autograd.Function):
         return factor
 
     @staticmethod
-    @once_differentiable
+    @first_derivative_only
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         """``∂T = L⁻ᵀ Φ(Lᵀ ∂L) L⁻¹``, Φ the lower triangle with half of the diagonal; then summed."""
         (factor,) = ctx.saved_tensors
@@ -131,7 +131,7 @@ class _Solve(torch.autograd.Function):
         return x
 
     @staticmethod
-    @once_differentiable
+    @first_derivative_only
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         factor, x = ctx.saved_tensors
         adjoint = torch.cholesky_solve(grad, factor)
@@ -155,7 +155,7 @@ class _LogDet(torch.autograd.Function):
         return 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     @staticmethod
-    @once_differentiable
+    @first_derivative_only
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (x,) = ctx.saved_tensors
         m = x.shape[-1]

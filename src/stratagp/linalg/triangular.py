@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from stratagp.linalg.once import first_derivative_only
 
 
 def whitened_marginals(
@@ -46,7 +47,7 @@ class _WhitenedMarginals(torch.autograd.Function):
         return project, var.clamp_min(1e-10).mT.contiguous()
 
     @staticmethod
-    @once_differentiable
+    @first_derivative_only
     def backward(ctx: Any, to_mean: Tensor, to_var: Tensor) -> tuple[Tensor | None, ...]:
         a, mean, t, ta, positive = ctx.saved_tensors
         g, h = to_mean.mT, to_var.mT * positive

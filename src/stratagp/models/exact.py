@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.kernels import Kernel, gradient_gradient, value_gradient
+from stratagp.kernels.base import as_tensor
 from stratagp.linalg import cholesky
-from stratagp.means import Mean, Zero
+from stratagp.means import Zero
 from stratagp.models.process import Process
 from stratagp.objectives import log_evidence, log_leave_one_out
 from stratagp.parameterised import Parameterised
@@ -38,14 +40,18 @@ class ExactGP(Parameterised, Process):
     0.841...
     """
 
-    def __init__(self, kernel: Kernel, mean: Mean | nn.Module | None = None, noise: Value | Parameter = 0.1) -> None:
+    def __init__(self, kernel: Any, mean: Any = None, noise: Value | Parameter = 0.1) -> None:
         super().__init__()
+        if not isinstance(kernel, Kernel):
+            raise InputError(f"kernel must be a kernel such as RBF(), got {kernel!r}")
+        if mean is not None and not callable(mean):
+            raise InputError(f"mean must be a function such as means.Constant(), got {mean!r}; write noise=… by name")
         self.kernel = kernel
         self.mean = Zero() if mean is None else mean
         if isinstance(noise, (int, float)) and noise == 0:
             self.register_buffer("noise", torch.zeros((), dtype=torch.float64))
         else:
-            self.noise = positive(noise)
+            self.noise = positive(noise, name="noise")
 
     def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "n m"]:
         """``k(x, z)``."""
@@ -59,25 +65,32 @@ class ExactGP(Parameterised, Process):
         """One function from the prior: ``m(x) + φ(x)w`` with ``w ~ N(0, I)``; its first call fixes the columns."""
         return _PriorFunction(self, n_features, generator)
 
-    def log_evidence(self, x: Any, y: Float[Tensor, "..."], noise: Tensor | None = None) -> Float[Tensor, ""]:
+    def log_evidence(self, x: Any, y: Any, noise: Any = None) -> Float[Tensor, ""]:
         """``log p(y | x)``: the score of the hyperparameters. ``noise`` gives each row its own variance."""
-        check_data(self.kernel, x, y)
+        x, y = check_data(self.kernel, x, y)
         return log_evidence(self.kernel, self.mean, _noise(self, y, noise), x, y)
 
-    def log_leave_one_out(self, x: Any, y: Float[Tensor, "..."], noise: Tensor | None = None) -> Float[Tensor, ""]:
+    def log_leave_one_out(self, x: Any, y: Any, noise: Any = None) -> Float[Tensor, ""]:
         """``Σ log p(yᵢ | y₋ᵢ)``: a score that depends less on the prior being right."""
-        check_data(self.kernel, x, y)
+        x, y = check_data(self.kernel, x, y)
         return log_leave_one_out(self.kernel, self.mean, _noise(self, y, noise), x, y)
 
-    def condition(self, x: Any, y: Float[Tensor, "..."], noise: Tensor | None = None) -> ExactPosterior:
-        """The process given observations; ``noise`` gives each row its own variance."""
-        check_data(self.kernel, x, y)
+    def log_posterior(self, x: Any, y: Any, noise: Any = None) -> Float[Tensor, ""]:
+        """``log p(y | x, θ) + log p(θ)``: the score to maximise where parameters have priors (MAP)."""
+        return self.log_evidence(x, y, noise) + self.log_prior()
+
+    def condition(self, x: Any, y: Any, noise: Any = None) -> ExactPosterior:
+        """The process given observations; ``noise`` gives each row its own variance.
+
+        The posterior keeps a copy of the process, so later training does not change it.
+        """
+        x, y = check_data(self.kernel, x, y)
         with torch.no_grad():
             given = _noise(self, y, noise).expand(len(y))
             factor = cholesky(self.kernel(x) + torch.diag(given), f"the covariance of {self.kernel}")
-            residual = (y - self.mean(x)).to(factor)
+            residual = y - self.mean(x)
             alpha = torch.cholesky_solve(residual[:, None], factor).squeeze(-1)
-        return ExactPosterior(self, x, residual, given, factor, alpha)
+        return ExactPosterior(copy.deepcopy(self), x, residual, given, factor, alpha)
 
 
 @dataclass(frozen=True)
@@ -110,7 +123,11 @@ class ExactPosterior(Process):
             return self.prior.kernel(x, z) - left.mT @ right
 
     def component(self, kernel: Kernel, x: Any) -> Gaussian:
-        """The posterior of one additive part of the function, given by its kernel: an effect, a trend, a season."""
+        """The posterior of one additive part of the function, given by its kernel: an effect, a trend, a season.
+
+        ``kernel`` is one of the summands of the model's kernel (``gp.kernel.parts``), or an effect of an additive
+        kernel (``gp.kernel.component(columns)``), as it was when the model was conditioned.
+        """
         mean = self._in_chunks(x, lambda rows: kernel(rows, self.x) @ self.alpha)
         return Gaussian(mean[:, None], self._in_chunks(x, lambda rows: self._variance(kernel, rows))[:, None])
 
@@ -139,12 +156,12 @@ class ExactPosterior(Process):
         normal = torch.distributions.MultivariateNormal(torch.zeros_like(self.residual), scale_tril=self.factor)
         return normal.log_prob(self.residual)
 
-    def condition(self, x: Any, y: Float[Tensor, "..."], noise: Tensor | None = None) -> ExactPosterior:
+    def condition(self, x: Any, y: Any, noise: Any = None) -> ExactPosterior:
         """The posterior with more data, from the factor at hand: only the new rows are factored.
 
         L ← [[L, 0], [L₂₁, L₂₂]],   L₂₁ = k(X₂, X) L⁻ᵀ,   L₂₂ L₂₂ᵀ = k(X₂, X₂) + noise − L₂₁ L₂₁ᵀ
         """
-        check_data(self.prior.kernel, x, y)
+        x, y = check_data(self.prior.kernel, x, y)
         with torch.no_grad():
             given = _noise(self.prior, y, noise).expand(len(y))
             below = self._whiten(self.prior.kernel(self.x, x)).mT
@@ -152,9 +169,9 @@ class ExactPosterior(Process):
             corner = cholesky(corner, f"the covariance of {self.prior.kernel} at the new rows")
             top = torch.cat([self.factor, torch.zeros_like(below.mT)], 1)
             factor = torch.cat([top, torch.cat([below, corner], 1)])
-            residual = torch.cat([self.residual, (y - self.prior.mean(x)).to(self.residual)])
+            residual = torch.cat([self.residual, y - self.prior.mean(x)])
             alpha = torch.cholesky_solve(residual[:, None], factor).squeeze(-1)
-        points = torch.cat([self.x, x.to(self.x)]) if isinstance(x, Tensor) else [*self.x, *x]
+        points = torch.cat([self.x, x]) if isinstance(x, Tensor) else [*self.x, *x]
         return ExactPosterior(self.prior, points, residual, torch.cat([self.noise, given]), factor, alpha)
 
     def draw(self, n_features: int = 1000, generator: torch.Generator | None = None) -> Callable[[Any], Tensor]:
@@ -178,6 +195,7 @@ class ExactPosterior(Process):
 
     def _in_chunks(self, x: Any, answer: Callable[[Any], Tensor]) -> Tensor:
         """An answer a row at a time, for as many rows at once as a bounded cross-covariance allows."""
+        x = check_points(self.prior.kernel, x)
         step = max(1, _CHUNK // max(1, len(self.alpha)))
         with torch.set_grad_enabled(_wants_gradient(x)):
             parts = [answer(x[start : start + step]) for start in range(0, len(x), step)]
@@ -205,24 +223,43 @@ def _wants_gradient(*points: Any) -> bool:
     return torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in points)
 
 
-def _noise(gp: ExactGP, y: Tensor, noise: Tensor | None) -> Tensor:
+def _noise(gp: ExactGP, y: Tensor, noise: Any) -> Tensor:
     if noise is None:
         return gp.noise
-    noise = torch.as_tensor(noise, dtype=gp.noise.dtype)
-    if noise.shape != y.shape or not bool((noise >= 0).all()):
-        raise InputError(f"noise must be one variance ≥ 0 for each of {len(y)} rows, got shape {tuple(noise.shape)}")
-    return noise
+    given = as_tensor(noise, "noise").to(y)
+    if given.shape != y.shape or not bool((given >= 0).all()):
+        raise InputError(f"noise must be one variance ≥ 0 for each of {len(y)} rows, got shape {tuple(given.shape)}")
+    return given
 
 
-def check_data(kernel: Kernel, x: Any, y: Tensor) -> None:
-    """Refuse data that cannot be conditioned on, naming the argument and the first bad row."""
+def check_data(kernel: Kernel, x: Any, y: Any) -> tuple[Any, Float[Tensor, " n"]]:
+    """Points and targets in the kernel's precision; data that cannot be used are refused by argument and row."""
+    x = check_points(kernel, x)
+    y = as_tensor(y, "y")
     if y.dim() != 1 or len(x) != len(y) or not len(y):
         size = tuple(x.shape) if isinstance(x, Tensor) else (len(x),)
-        raise InputError(f"y must be (n,) with a value for each row of x, n ≥ 1; got x {size} and y {tuple(y.shape)}")
-    if kernel.takes_tensors and (not isinstance(x, Tensor) or x.dim() != 2):
-        found = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
-        raise InputError(f"x must be a tensor of points in rows, shape (n, d), got {found}")
-    for name, values in (("x", x), ("y", y)):
-        bad = ~values.isfinite() if isinstance(values, Tensor) else torch.zeros(0, 1, dtype=torch.bool)
-        if bad.any():
-            raise InputError(f"{name} has NaN or infinite values, the first in row {int(bad.nonzero()[0, 0])}")
+        hint = "; write y[:, 0]" if y.dim() == 2 and y.shape[1] == 1 else ""
+        raise InputError(
+            f"y must be (n,) with a value for each row of x, n ≥ 1; got x {size} and y {tuple(y.shape)}{hint}"
+        )
+    _refuse_missing(y, "y")
+    own = next(kernel.parameters(), torch.zeros((), dtype=torch.float64))
+    return x, y.to(own)
+
+
+def check_points(kernel: Kernel, x: Any) -> Any:
+    """Points in the kernel's precision (or a list of objects as it is), without missing values."""
+    if not kernel.takes_tensors:
+        return x
+    points = kernel._points(x, "x")
+    if points.dim() != 2:
+        raise InputError(f"x must be points in rows, shape (n, d), got {tuple(points.shape)}")
+    _refuse_missing(points, "x")
+    return points
+
+
+def _refuse_missing(values: Tensor, name: str) -> None:
+    bad = ~values.detach().isfinite()
+    if bad.any():
+        row = int(bad.nonzero()[0, 0])
+        raise InputError(f"{name} has NaN or infinite values, the first in row {row}: remove or fill such rows first")

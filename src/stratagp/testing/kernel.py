@@ -30,14 +30,17 @@ def check_kernel(kernel: Kernel, x: Any, z: Any = None, *, gradients: bool = Tru
     >>> check_kernel(k.RBF() + k.Linear(), torch.randn(6, 2, dtype=torch.float64))
     """
     kernel = copy.deepcopy(kernel)
+    x, z = (torch.as_tensor(points) if hasattr(points, "__array__") else points for points in (x, z))
     z = x[: max(1, len(x) // 2)] if z is None else z
     _check_matrix(kernel, x, z)
     _check_parameter_gradients(kernel, x, z)
     if kernel.takes_tensors:
         if gradients:
+            _check_definite_nearby(kernel, x)
+            _check_smoothness(kernel, x)
             _check_input_gradients(kernel, x, z)
         _check_single_precision(kernel, x, z)
-    if functions:
+    if functions and any(True for _ in kernel.named_values()):
         _check_function_axis(kernel, x, z)
     _check_state(kernel, x)
 
@@ -45,12 +48,53 @@ def check_kernel(kernel: Kernel, x: Any, z: Any = None, *, gradients: bool = Tru
 def _check_matrix(kernel: Kernel, x: Any, z: Any) -> None:
     with torch.no_grad():
         full, cross, diagonal = kernel(x), kernel(x, z), kernel.diag(x)
+        shape = (*full.shape[:-2], len(x), len(z))
+        assert tuple(cross.shape) == shape, f"k(x, z) must have shape {shape}, got {tuple(cross.shape)}"
         scale = float(full.abs().max()) + 1e-300
         _close(cross, kernel(z, x).mT, scale, "k(x, z) is not k(z, x) transposed")
         _close(full, kernel(x, copy.deepcopy(x)), scale, "k(x) and k(x, a copy of x) differ")
+        few = x[: max(1, len(x) // 2)]
+        _close(kernel(x, few), full[..., : len(few)], scale, "k(x, some rows of x) is not a part of k(x)")
         _close(diagonal, full.diagonal(dim1=-2, dim2=-1), scale, "diag(x) is not the diagonal of k(x, x)")
-        lowest = float(torch.linalg.eigvalsh((full + full.mT) / 2).min())
-    assert lowest > -1e-10 * scale * len(x), f"{kernel} is not positive semi-definite: eigenvalue {lowest:.3g}"
+    _check_definite(kernel, full)
+
+
+def _check_definite(kernel: Kernel, matrix: Tensor) -> None:
+    lowest = float(torch.linalg.eigvalsh((matrix + matrix.mT) / 2).min())
+    size = (float(matrix.abs().max()) + 1e-300) * matrix.shape[-1]
+    assert lowest > -1e-10 * size, f"{kernel} is not positive semi-definite: eigenvalue {lowest:.3g}"
+
+
+def _check_definite_nearby(kernel: Kernel, x: Tensor) -> None:
+    """Points between the given ones, near and far: a few rows alone seldom show that a kernel is indefinite."""
+    generator = torch.Generator().manual_seed(0)
+    pairs = torch.randint(len(x), (2, 80), generator=generator)
+    share = torch.rand(80, 1, generator=generator, dtype=torch.float64) ** 3
+    x = x.double()
+    with torch.no_grad():
+        _check_definite(kernel, kernel(x[pairs[0]] + share * (x[pairs[1]] - x[pairs[0]])))
+
+
+def _check_smoothness(kernel: Kernel, x: Tensor) -> None:
+    """``E|f(x+h) − f(x)|²`` falls like ``h²`` for a differentiable process, like ``h`` for a rough one."""
+    if kernel.differentiable < 1:
+        return
+    with torch.no_grad():
+        step = 1e-3 * (x.double() - x.double().mean(0)).abs().mean()
+        moved = [_increments(kernel, x.double(), step * size) for size in (1.0, 0.25)]
+        level = kernel.diag(x).max()
+    visible = moved[0] > 1e-9 * level
+    falls = bool((moved[0] > 8 * moved[1])[visible].all())
+    assert falls, f"{kernel} claims {kernel.differentiable} mean-square derivatives, but its functions are rough"
+
+
+def _increments(kernel: Kernel, x: Tensor, step: Tensor) -> Tensor:
+    return torch.stack([_increment(kernel, row[None], step) for row in x])
+
+
+def _increment(kernel: Kernel, row: Tensor, step: Tensor) -> Tensor:
+    both = kernel(torch.cat([row, row + step]))
+    return both[..., 0, 0] + both[..., 1, 1] - 2 * both[..., 0, 1]
 
 
 def _check_parameter_gradients(kernel: Kernel, x: Any, z: Any) -> None:
@@ -58,6 +102,13 @@ def _check_parameter_gradients(kernel: Kernel, x: Any, z: Any) -> None:
     if free:
         _gradcheck(lambda: kernel(x, z), free, f"parameter gradients of {kernel}")
         _gradcheck(lambda: kernel.diag(x), free, f"parameter gradients of diag of {kernel}")
+        matrix = kernel(x, z)
+        named = {item.name: item.parameter.raw for item in kernel.named_values() if item.parameter.trainable}
+        idle = list(named)
+        if named and matrix.requires_grad:
+            found = torch.autograd.grad(matrix.sum(), list(named.values()), allow_unused=True)
+            idle = [name for name, gradient in zip(named, found, strict=True) if gradient is None]
+        assert not idle, f"{kernel} does not use its parameters {', '.join(idle)}"
 
 
 def _check_input_gradients(kernel: Kernel, x: Tensor, z: Tensor) -> None:
@@ -74,11 +125,31 @@ def _check_single_precision(kernel: Kernel, x: Tensor, z: Tensor) -> None:
         low, high = single(x.float(), z.float()), kernel(x, z)
     assert low.dtype == torch.float32, f"{kernel}.float() returned {low.dtype}"
     _close(low.double(), high, float(high.abs().max()) + 1e-300, "float32 and float64 differ", 2e-4)
+    for weights in (torch.ones_like(low), torch.linspace(-1, 1, low.numel()).reshape(low.shape)):
+        rough, fine = (_parameter_gradient(one, x, z, weights) for one in (single, copy.deepcopy(kernel)))
+        scale = float(fine.abs().max()) + float(high.abs().sum())
+        _close(rough, fine, scale, "float32 and float64 gradients differ", 1e-3)
+
+
+def _parameter_gradient(kernel: Kernel, x: Tensor, z: Tensor, weights: Tensor) -> Tensor:
+    free = [p for p in kernel.parameters() if p.requires_grad]
+    if not free:
+        return torch.zeros(1, dtype=torch.float64)
+    matrix = kernel(x, z)
+    found = torch.autograd.grad((weights.to(matrix) * matrix).sum(), free, allow_unused=True)
+    return torch.cat([g.double().flatten() for g in found if g is not None])
 
 
 def _check_function_axis(kernel: Kernel, x: Any, z: Any) -> None:
     with torch.no_grad():
         many = copy.deepcopy(kernel).replicate(2)
+        try:
+            many(x, z)
+        except RuntimeError as error:
+            raise AssertionError(
+                f"the function axis: {kernel} does not broadcast parameters of shape (q, 1, 1) or (q, 1, d); write its "
+                f"formula so that they do, or check it with functions=False ({error})"
+            ) from error
         own = [item.parameter for item in many.named_values()]
         for parameter in own:
             parameter.raw.data[1] += 0.1

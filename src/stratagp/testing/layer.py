@@ -32,7 +32,8 @@ def check_layer(layer: Layer, x: Float[Tensor, "n d"], n_draws: int = 4000, tole
     twice = twice.mean if isinstance(twice, Gaussian) else twice
     assert isinstance(twice, Tensor)
     torch.testing.assert_close(twice[1], values, msg="sample axes must pass through a layer")
-    (values.sum() + cost).backward()
+    spread = belief.var.sum() if isinstance(belief, Gaussian) else 0.0
+    (values.sum() + spread + cost).backward()
     assert all(p.grad is None or bool(p.grad.isfinite().all()) for p in layer.parameters()), "a gradient is not finite"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from scipy.optimize import minimize
 from threadpoolctl import ThreadpoolController
 from torch import Tensor, nn
 
-from stratagp.errors import ConvergenceWarning, InputError, NotPositiveDefiniteError
+from stratagp.errors import ConvergenceWarning, InputError, NotPositiveDefiniteError, NumericalWarning
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ def maximise(objective: Callable[[], Tensor], parameters: Iterable[nn.Parameter]
     """Move ``parameters`` to a maximum of ``objective()`` by L-BFGS; they end at the best point seen.
 
     A point where a covariance cannot be factored, or the objective is not finite, counts as bad: the line search steps
-    back from it.
+    back from it. At the starting point such a failure is raised.
 
     >>> x = nn.Parameter(torch.tensor([3.0]))
     >>> maximise(lambda: -(x - 1).square().sum(), [x]).converged
@@ -40,44 +41,79 @@ def maximise(objective: Callable[[], Tensor], parameters: Iterable[nn.Parameter]
     free = [p for p in parameters if p.requires_grad]
     if not free:
         return Result(float(objective().detach()), 1, True, "there was nothing to learn")
-    best = (-np.inf, _gather(free))
-
-    def wall() -> float:
-        """A loss clearly above the best so far; infinity would stop the line search instead of turning it back."""
-        return max(1.0, abs(best[0])) - best[0] if np.isfinite(best[0]) else np.inf
-
-    def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        nonlocal best
-        _scatter(free, theta)
-        for parameter in free:
-            parameter.grad = None
-        try:
-            score = objective()
-            score.backward()
-        except NotPositiveDefiniteError:
-            return wall(), np.zeros_like(theta)
-        value = float(score.detach())
-        gradient = np.concatenate([_flat(p.grad if p.grad is not None else torch.zeros_like(p)) for p in free])
-        if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            return wall(), np.zeros_like(theta)
-        if value > best[0]:
-            best = (value, theta.copy())
-        return -value, -gradient
-
+    search = _Search(objective, free)
+    search.start()
     # scipy's OpenBLAS threads, woken between evaluations, would fight torch's for the cores
-    with ThreadpoolController().select(prefix="libscipy_openblas").limit(limits=1):
-        end = minimize(loss, best[1], jac=True, method="L-BFGS-B", options={"maxiter": max_iterations, "maxcor": 20})
-    if not np.isfinite(best[0]):
-        _scatter(free, best[1])
-        raise InputError("the objective is not finite at the starting point: check the data and the initial values")
-    _scatter(free, best[1])
-    if not end.success and end.nit >= max_iterations:
+    with ThreadpoolController().select(prefix="libscipy_openblas").limit(limits=1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)  # of trial steps; the last point speaks for itself below
+        end = search.run(max_iterations)
+        if not end.success and end.nit < max_iterations:  # the line search gave up: once more, from the best point
+            end = search.run(max_iterations)
+    _scatter(free, search.best)
+    with torch.no_grad():
+        objective()
+    converged = bool(end.success) or search.is_flat()
+    if not converged:
         warnings.warn(
-            f"L-BFGS stopped after {max_iterations} iterations before it converged; raise max_iterations",
+            f"L-BFGS stopped before it converged, after {end.nit} iterations ({end.message}): raise max_iterations, or "
+            "start from other values",
             ConvergenceWarning,
             stacklevel=2,
         )
-    return Result(best[0], int(end.nfev), bool(end.success), str(end.message))
+    return Result(search.value, search.evaluations, converged, str(end.message))
+
+
+class _Search:
+    """The state of one optimisation: the best point so far, and a loss that scipy can walk on."""
+
+    def __init__(self, objective: Callable[[], Tensor], free: list[nn.Parameter]) -> None:
+        self.objective, self.free = objective, free
+        self.best, self.value = _gather(free), -np.inf
+        self.gradient = np.full_like(self.best, np.inf)
+        self.evaluations = 0
+
+    def start(self) -> None:
+        """The first evaluation, whose errors reach the caller."""
+        value, gradient = self.evaluate(self.best)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            raise InputError("the objective is not finite at the starting point: check the data and the initial values")
+        self.value, self.gradient = value, gradient
+
+    def run(self, max_iterations: int) -> Any:
+        """L-BFGS from the best point."""
+        options = {"maxiter": max_iterations, "maxcor": 20}
+        return minimize(self.loss, self.best, jac=True, method="L-BFGS-B", options=options)
+
+    def evaluate(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """The objective and its gradient at ``theta``."""
+        self.evaluations += 1
+        _scatter(self.free, theta)
+        for parameter in self.free:
+            parameter.grad = None
+        score = self.objective()
+        score.backward()
+        gradient = [_flat(p.grad if p.grad is not None else torch.zeros_like(p)) for p in self.free]
+        return float(score.detach()), np.concatenate(gradient)
+
+    def loss(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """What scipy minimises; where the objective fails, a wall clearly above the best point.
+
+        An infinite wall would stop the line search instead of turning it back.
+        """
+        wall = max(1.0, abs(self.value)) - self.value, np.zeros_like(theta)
+        try:
+            value, gradient = self.evaluate(theta)
+        except NotPositiveDefiniteError:
+            return wall
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return wall
+        if value > self.value:
+            self.best, self.value, self.gradient = theta.copy(), value, gradient
+        return -value, -gradient
+
+    def is_flat(self) -> bool:
+        """Whether the best point is a maximum as far as rounding lets one tell."""
+        return bool(np.abs(self.gradient).max() <= 1e-4 * max(1.0, abs(self.value)))
 
 
 def _flat(tensor: Tensor) -> np.ndarray:

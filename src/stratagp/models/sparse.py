@@ -1,0 +1,114 @@
+"""Sparse regression: a Gaussian process that sees the data through inducing points, which are integrated out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from stratagp.errors import InputError
+from stratagp.kernels import Kernel
+from stratagp.linalg.gram import CHUNK, whiten
+from stratagp.means import Mean, Zero
+from stratagp.models.exact import check_data
+from stratagp.objectives.collapsed import check_inducing, fitc, fitc_noise, project, sgpr, upper_bound
+from stratagp.parameterised import Parameterised
+from stratagp.parameters import Parameter, Value, positive, real
+from stratagp.types import Gaussian
+
+_BOUNDS = {"sgpr": sgpr, "fitc": fitc}
+
+
+class SparseGP(Parameterised):
+    """``f ~ GP(mean, kernel)`` with Gaussian noise, by ``m`` inducing points: O(n m²) time, O(n + m²) memory.
+
+    Arguments:
+        kernel: the covariance function, bound to its columns.
+        z: the inducing points in rows, learnt unless given as a parameter that is not trainable;
+            :mod:`stratagp.training.inducing` chooses them.
+        mean: the prior mean, a :class:`~stratagp.means.Mean` or any torch module from ``n d`` to ``n``.
+        noise: the noise variance.
+        bound: "sgpr" for Titsias' lower bound on the evidence, "fitc" for the evidence of the FITC model.
+        chunk: rows that are held at once; as many as make a few megabytes where it is left out.
+
+    >>> from stratagp import kernels as k
+    >>> x = torch.linspace(0, 6, 200, dtype=torch.float64)[:, None]
+    >>> gp = SparseGP(k.RBF(), x[::20], noise=1e-2)
+    >>> posterior = gp.condition(x, x.sin().squeeze())
+    >>> round(posterior.marginals(torch.tensor([[1.0]], dtype=torch.float64)).mean.item(), 2)  # sin 1 = 0.8415
+    0.84
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        z: Value | Parameter,
+        mean: Mean | nn.Module | None = None,
+        noise: Value | Parameter = 0.1,
+        bound: str = "sgpr",
+        chunk: int | None = None,
+    ) -> None:
+        super().__init__()
+        if bound not in _BOUNDS:
+            raise InputError(f"bound must be one of {', '.join(_BOUNDS)}, got {bound!r}")
+        if chunk is not None and chunk < 1:
+            raise InputError(f"chunk must be a number of rows ≥ 1, or None for a choice by size, got {chunk}")
+        self.kernel = kernel
+        self.z = real(z, name="z")
+        self.mean = Zero() if mean is None else mean
+        self.noise = positive(noise, name="noise")
+        self.bound, self.chunk = bound, chunk
+
+    def log_evidence(self, x: Float[Tensor, "..."], y: Float[Tensor, "..."]) -> Float[Tensor, ""]:
+        """The chosen score of hyperparameters and inducing points: a lower bound on ``log p(y | x)`` for "sgpr"."""
+        self._check(x, y)
+        return _BOUNDS[self.bound](self.kernel, self.z, self.mean, self.noise, x, y, self.chunk)
+
+    def upper_bound(self, x: Float[Tensor, "..."], y: Float[Tensor, "..."]) -> Float[Tensor, ""]:
+        """What ``log p(y | x)`` of the exact process cannot exceed: far above SGPR's bound, ``m`` is too small."""
+        self._check(x, y)
+        return upper_bound(self.kernel, self.z, self.mean, self.noise, x, y, self.chunk)
+
+    def condition(self, x: Float[Tensor, "..."], y: Float[Tensor, "..."]) -> SparsePosterior:
+        """The process given the observations, with the optimal Gaussian belief about the inducing values."""
+        self._check(x, y)
+        with torch.no_grad():
+            noise = self.noise
+            if self.bound == "fitc":
+                noise = fitc_noise(self.kernel, self.z, noise, x, self.chunk)
+            seen = project(self.kernel, self.z, noise, x, y - self.mean(x), self.chunk)
+            alpha = torch.linalg.solve_triangular(seen.inner, seen.b[:, None], upper=False).squeeze(-1)
+            return SparsePosterior(self, self.z.clone(), seen.factor, seen.inner, alpha)
+
+    def _check(self, x: Tensor, y: Tensor) -> None:
+        check_data(self.kernel, x, y)
+        check_inducing(self.z, x)
+
+
+@dataclass(frozen=True)
+class SparsePosterior:
+    """A sparse process given data: ``L Lᵀ = Kzz``, ``M Mᵀ = I + B`` and ``α = M⁻¹b`` answer every question."""
+
+    prior: SparseGP
+    z: Float[Tensor, "m d"]
+    factor: Float[Tensor, "m m"]
+    inner: Float[Tensor, "m m"]
+    alpha: Float[Tensor, " m"]
+
+    def marginals(self, x: Any) -> Gaussian:
+        """Mean and variance of the function at each row of ``x``, as ``n 1``; add ``prior.noise`` for observations.
+
+        ``m + cᵀα`` and ``k − |a|² + |c|²`` with ``a = L⁻¹k(z, x)`` and ``c = M⁻¹a``, in chunks of rows.
+        """
+        with torch.no_grad():
+            parts = [self._chunk(rows) for rows in x.split(self.prior.chunk or max(1, CHUNK // len(self.z)))]
+        return Gaussian(torch.cat([mean for mean, _ in parts]), torch.cat([var for _, var in parts]))
+
+    def _chunk(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        a = whiten(self.prior.kernel(x, self.z), self.factor)
+        c = whiten(a, self.inner)
+        var = self.prior.kernel.diag(x) - a.square().sum(1) + c.square().sum(1)
+        return (self.prior.mean(x) + c @ self.alpha)[:, None], var.clamp_min(0)[:, None]

@@ -1,0 +1,75 @@
+"""The choice of inducing points: which few places shall stand for all the data."""
+
+import warnings
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from sklearn.cluster import KMeans, MiniBatchKMeans
+from sklearn.exceptions import ConvergenceWarning as ScikitConvergenceWarning
+from torch import Tensor
+
+from stratagp.errors import InputError
+from stratagp.kernels import Kernel
+
+_MINI_BATCHES_ABOVE = 50_000  # rows
+
+
+def kmeans_points(x: Float[Tensor, "n d"], m: int, seed: int = 0) -> Float[Tensor, "m2 d"]:
+    """``m`` centres of clusters of the rows of ``x``, by k-means; above 50,000 rows in mini-batches.
+
+    Centres that coincide are returned once. Where ``x`` has at most ``m`` distinct rows, they are the points: there
+    may be fewer than ``m``. Scale the columns first: k-means does not know lengthscales.
+
+    >>> kmeans_points(torch.tensor([[0.0], [0.1], [5.0], [5.1]]), 2).sort(0).values
+    tensor([[0.0500],
+            [5.0500]])
+    """
+    _check(x, m)
+    rows = x.detach().cpu().numpy()
+    distinct = np.unique(rows, axis=0)
+    if len(distinct) <= m:
+        return torch.from_numpy(distinct).to(x)
+    large = len(rows) > _MINI_BATCHES_ABOVE
+    cluster = (MiniBatchKMeans if large else KMeans)(m, n_init=1, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ScikitConvergenceWarning)  # fewer clusters than asked for: handled here
+        centres = cluster.fit(rows).cluster_centers_
+    return torch.from_numpy(np.unique(centres, axis=0)).to(x)
+
+
+def greedy_points(
+    kernel: Kernel, x: Float[Tensor, "n d"], m: int, tolerance: float = 1e-10
+) -> tuple[Float[Tensor, "m2 d"], list[int]]:
+    """Rows of ``x``, each the one about which those before it say least, and their indices.
+
+    The next row has the largest conditional variance ``k(x, x | z)``: a pivoted Cholesky factorisation of ``k(x, x)``
+    (Burt, Rasmussen and van der Wilk 2020), in O(n m²) operations and O(n m) memory. It stops before ``m`` rows where
+    ``tr(K − Q)`` has fallen to ``tolerance · tr K``: more points would add nothing but singularity.
+
+    >>> from stratagp import kernels as k
+    >>> x = torch.tensor([[0.0], [0.1], [5.0], [0.0]], dtype=torch.float64)
+    >>> greedy_points(k.RBF(), x, 4)[1]
+    [0, 2, 1]
+    """
+    _check(x, m)
+    with torch.no_grad():
+        left = kernel.diag(x).clone()
+        enough = tolerance * float(left.sum())
+        rows = left.new_zeros(min(m, len(x)), len(x))  # of the factor's transpose: one for each chosen point
+        chosen: list[int] = []
+        while len(chosen) < len(rows) and float(left.sum()) > enough:
+            i, step = int(left.argmax()), len(chosen)
+            row = kernel(x[i : i + 1], x)[0] - rows[:step, i] @ rows[:step]
+            rows[step] = row / left[i].sqrt()
+            left = (left - rows[step].square()).clamp_min(0)
+            left[i] = 0
+            chosen.append(i)
+    return x[chosen], chosen
+
+
+def _check(x: Tensor, m: int) -> None:
+    if m < 1:
+        raise InputError(f"m must be at least 1 inducing point, got {m}")
+    if not len(x) or not bool(x.isfinite().all()):
+        raise InputError("x must have at least one row, and no NaN or infinite values, to choose inducing points from")
