@@ -9,6 +9,9 @@ from stratagp import means as means
 from stratagp import metrics as metrics
 from stratagp import priors as priors
 from stratagp.models import ExactGP as ExactGP
+from stratagp.models import GPClassification as GPClassification
+from stratagp.models import MulticlassLaplace as MulticlassLaplace
+from stratagp.models import SparseGP as SparseGP
 from stratagp.parameters import bounded as bounded
 from stratagp.parameters import positive as positive
 

@@ -204,13 +204,13 @@ def test_several_classes_train_with_a_warm_start_and_classify():
 @pytest.mark.parametrize(
     ("x", "t", "message"),
     [
-        (torch.zeros(3), torch.zeros(3), r"x must be \(n, d\)"),
-        (torch.zeros(3, 1), torch.zeros(4), r"got \(3, 1\) and \(4,\)"),
+        (torch.zeros(3), torch.zeros(3), "x must be points in rows"),
+        (torch.zeros(3, 1), torch.zeros(4), r"got x \(3, 1\) and t \(4,\)"),
         (torch.zeros(0, 1), torch.zeros(0), "n ≥ 1"),
         (torch.tensor([[0.0], [torch.nan]]), torch.tensor([0, 1]), "x has NaN or infinite values, the first in row 1"),
         (torch.zeros(3, 1), torch.tensor([0.0, 1.0, 2.0]), "labels t must be 0 or 1, got 2.0 in row 2"),
         (torch.zeros(2, 1), torch.tensor([-1, 1]), "labels t must be 0 or 1, got -1.0 in row 0"),
-        (torch.zeros(2, 1), torch.tensor([0.0, torch.nan]), "labels t must be 0 or 1, got nan in row 1"),
+        (torch.zeros(2, 1), torch.tensor([0.0, torch.nan]), "t has NaN or infinite values, the first in row 1"),
         (torch.zeros(3, 1), torch.ones(3), "at least two classes; all 3 are 1"),
         (torch.zeros(1, 1), torch.ones(1), "at least two classes; all 1 are 1"),
     ],

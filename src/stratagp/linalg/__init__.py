@@ -4,6 +4,8 @@ from stratagp.linalg.cholesky import cholesky as cholesky
 from stratagp.linalg.distances import gaussian_kernel as gaussian_kernel
 from stratagp.linalg.distances import scaled_sqdist as scaled_sqdist
 from stratagp.linalg.gaussian import gaussian_log_density as gaussian_log_density
+from stratagp.linalg.gram import whitened_gram as whitened_gram
+from stratagp.linalg.gram import whitened_norms as whitened_norms
 from stratagp.linalg.interpolation import RegularGrid as RegularGrid
 from stratagp.linalg.interpolation import cubic_weights as cubic_weights
 from stratagp.linalg.interpolation import interpolate as interpolate

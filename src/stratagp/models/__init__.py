@@ -1,5 +1,11 @@
 """Models: compositions of the parts, each reading like its textbook page or paper."""
 
+from stratagp.models.classification import BinaryPosterior as BinaryPosterior
+from stratagp.models.classification import GPClassification as GPClassification
+from stratagp.models.classification import MulticlassLaplace as MulticlassLaplace
+from stratagp.models.classification import MulticlassPosterior as MulticlassPosterior
 from stratagp.models.exact import ExactGP as ExactGP
 from stratagp.models.exact import ExactPosterior as ExactPosterior
 from stratagp.models.process import Process as Process
+from stratagp.models.sparse import SparseGP as SparseGP
+from stratagp.models.sparse import SparsePosterior as SparsePosterior

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +15,10 @@ from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.linalg import cholesky
+from stratagp.models.inputs import check_data
 from stratagp.objectives.ep import ep_log_evidence
 from stratagp.objectives.laplace import laplace_log_evidence
-from stratagp.objectives.local_bound import local_bound
+from stratagp.objectives.local_bound import local_evidence_bound
 from stratagp.objectives.sites import Sites, WarmStart
 from stratagp.objectives.softmax_laplace import Curvature, softmax_curvature, softmax_log_evidence
 from stratagp.parameterised import Parameterised
@@ -59,7 +61,7 @@ class GPClassification(Parameterised):
 
         ``start`` remembers where the iteration ended and lets the next call, with the same data, begin there.
         """
-        x, t = _check_binary(x, t)
+        x, t = _check_binary(self.kernel, x, t)
         value, sites = self._approximate(x, t, _earlier(start, t.shape))
         if start is not None:
             start.state = sites
@@ -67,13 +69,13 @@ class GPClassification(Parameterised):
 
     def condition(self, x: Any, t: Any) -> BinaryPosterior:
         """The process given the labels."""
-        x, t = _check_binary(x, t)
+        x, t = _check_binary(self.kernel, x, t)
         with torch.no_grad():
             _, sites = self._approximate(x, t, None)
             root = sites.precision.sqrt()
             scaled = root[:, None] * self.kernel(x) * root
             factor = cholesky(scaled + torch.eye(len(t), dtype=root.dtype, device=root.device), self._name())
-        return BinaryPosterior(self, x, sites, factor)
+        return BinaryPosterior(copy.deepcopy(self), x, sites, factor)
 
     def _approximate(self, x: Tensor, t: Tensor, start: Sites | None) -> tuple[Tensor, Sites]:
         covariance = self.kernel(x)
@@ -81,7 +83,7 @@ class GPClassification(Parameterised):
         if self.inference == "ep":
             return ep_log_evidence(covariance, t, start, self._name())
         if self.inference == "variational":
-            return local_bound(covariance, t, start, self._name())
+            return local_evidence_bound(covariance, t, start, self._name())
         return laplace_log_evidence(covariance, t, self.link, start, self._name())
 
     def _name(self) -> str:
@@ -163,7 +165,7 @@ class MulticlassLaplace(Parameterised):
 
     def log_evidence(self, x: Any, t: Any, start: WarmStart | None = None) -> Float[Tensor, ""]:
         """Laplace's ``log p(t | x)``; ``start`` as for :class:`GPClassification`."""
-        x, labels = _check_classes(x, t, self.n_classes)
+        x, labels = _check_classes(self.kernel, x, t, self.n_classes)
         covariance = self.kernel(x)
         rows = self._rows(labels, covariance)
         value, weights = softmax_log_evidence(covariance, rows, _earlier(start, rows.shape), self._name())
@@ -173,12 +175,12 @@ class MulticlassLaplace(Parameterised):
 
     def condition(self, x: Any, t: Any) -> MulticlassPosterior:
         """The processes given the labels."""
-        x, labels = _check_classes(x, t, self.n_classes)
+        x, labels = _check_classes(self.kernel, x, t, self.n_classes)
         with torch.no_grad():
             covariance = self.kernel(x).expand(self.n_classes, len(x), len(x))
             _, weights = softmax_log_evidence(covariance, self._rows(labels, covariance), None, self._name())
             f = (covariance @ weights[..., None]).squeeze(-1)
-            return MulticlassPosterior(self, x, weights, softmax_curvature(covariance, f, self._name()))
+            return MulticlassPosterior(copy.deepcopy(self), x, weights, softmax_curvature(covariance, f, self._name()))
 
     def _rows(self, labels: Tensor, like: Tensor) -> Float[Tensor, "c n"]:
         return torch.nn.functional.one_hot(labels, self.n_classes).mT.to(like)
@@ -221,31 +223,21 @@ class MulticlassPosterior:
         return (f.softmax(-1) * log_weights.exp()[:, None, None]).sum(0)
 
 
-def _check_binary(x: Any, t: Any) -> tuple[Tensor, Tensor]:
-    x, t = _check_rows(x, t)
+def _check_binary(kernel: Kernel, x: Any, t: Any) -> tuple[Tensor, Tensor]:
+    x, t = check_data(kernel, x, t, "t")
     wrong = ~((t == 0) | (t == 1))
     if wrong.any():
         raise InputError(f"labels t must be 0 or 1, got {t[wrong][0].item()} in row {int(wrong.nonzero()[0, 0])}")
     return x, _check_two_seen(t).to(torch.float64)
 
 
-def _check_classes(x: Any, t: Any, n_classes: int) -> tuple[Tensor, Tensor]:
-    x, t = _check_rows(x, t)
+def _check_classes(kernel: Kernel, x: Any, t: Any, n_classes: int) -> tuple[Tensor, Tensor]:
+    x, t = check_data(kernel, x, t, "t")
     wrong = ~((t >= 0) & (t < n_classes) & (t == t.round()))
     if wrong.any():
         row = int(wrong.nonzero()[0, 0])
         raise InputError(f"labels t must be whole numbers from 0 to {n_classes - 1}, got {t[row].item()} in row {row}")
     return x, _check_two_seen(t).long()
-
-
-def _check_rows(x: Any, t: Any) -> tuple[Tensor, Tensor]:
-    x, t = torch.as_tensor(x), torch.as_tensor(t).to(torch.float64)
-    if x.dim() != 2 or t.dim() != 1 or len(x) != len(t) or not len(t):
-        raise InputError(f"x must be (n, d) and t (n,) with n ≥ 1; got {tuple(x.shape)} and {tuple(t.shape)}")
-    bad = ~x.isfinite()
-    if bad.any():
-        raise InputError(f"x has NaN or infinite values, the first in row {int(bad.nonzero()[0, 0])}")
-    return x, t
 
 
 def _check_two_seen(t: Tensor) -> Tensor:

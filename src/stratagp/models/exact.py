@@ -16,6 +16,7 @@ from stratagp.kernels import Kernel, gradient_gradient, value_gradient
 from stratagp.kernels.base import as_tensor
 from stratagp.linalg import cholesky
 from stratagp.means import Zero
+from stratagp.models.inputs import check_data, check_points
 from stratagp.models.process import Process
 from stratagp.objectives import log_evidence, log_leave_one_out
 from stratagp.parameterised import Parameterised
@@ -230,36 +231,3 @@ def _noise(gp: ExactGP, y: Tensor, noise: Any) -> Tensor:
     if given.shape != y.shape or not bool((given >= 0).all()):
         raise InputError(f"noise must be one variance ≥ 0 for each of {len(y)} rows, got shape {tuple(given.shape)}")
     return given
-
-
-def check_data(kernel: Kernel, x: Any, y: Any) -> tuple[Any, Float[Tensor, " n"]]:
-    """Points and targets in the kernel's precision; data that cannot be used are refused by argument and row."""
-    x = check_points(kernel, x)
-    y = as_tensor(y, "y")
-    if y.dim() != 1 or len(x) != len(y) or not len(y):
-        size = tuple(x.shape) if isinstance(x, Tensor) else (len(x),)
-        hint = "; write y[:, 0]" if y.dim() == 2 and y.shape[1] == 1 else ""
-        raise InputError(
-            f"y must be (n,) with a value for each row of x, n ≥ 1; got x {size} and y {tuple(y.shape)}{hint}"
-        )
-    _refuse_missing(y, "y")
-    own = next(kernel.parameters(), torch.zeros((), dtype=torch.float64))
-    return x, y.to(own)
-
-
-def check_points(kernel: Kernel, x: Any) -> Any:
-    """Points in the kernel's precision (or a list of objects as it is), without missing values."""
-    if not kernel.takes_tensors:
-        return x
-    points = kernel._points(x, "x")
-    if points.dim() != 2:
-        raise InputError(f"x must be points in rows, shape (n, d), got {tuple(points.shape)}")
-    _refuse_missing(points, "x")
-    return points
-
-
-def _refuse_missing(values: Tensor, name: str) -> None:
-    bad = ~values.detach().isfinite()
-    if bad.any():
-        row = int(bad.nonzero()[0, 0])
-        raise InputError(f"{name} has NaN or infinite values, the first in row {row}: remove or fill such rows first")

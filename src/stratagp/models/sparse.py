@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 from stratagp.linalg.gram import CHUNK, whiten
 from stratagp.means import Mean, Zero
-from stratagp.models.exact import check_data
+from stratagp.models.inputs import check_data, check_points
 from stratagp.objectives.collapsed import check_inducing, fitc, fitc_noise, project, sgpr, upper_bound
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value, positive, real
@@ -52,6 +53,8 @@ class SparseGP(Parameterised):
         chunk: int | None = None,
     ) -> None:
         super().__init__()
+        if not kernel.takes_tensors:
+            raise InputError("SparseGP needs a kernel over points in columns; for objects use ExactGP")
         if bound not in _BOUNDS:
             raise InputError(f"bound must be one of {', '.join(_BOUNDS)}, got {bound!r}")
         if chunk is not None and chunk < 1:
@@ -62,30 +65,31 @@ class SparseGP(Parameterised):
         self.noise = positive(noise, name="noise")
         self.bound, self.chunk = bound, chunk
 
-    def log_evidence(self, x: Float[Tensor, "..."], y: Float[Tensor, "..."]) -> Float[Tensor, ""]:
+    def log_evidence(self, x: Any, y: Any) -> Float[Tensor, ""]:
         """The chosen score of hyperparameters and inducing points: a lower bound on ``log p(y | x)`` for "sgpr"."""
-        self._check(x, y)
+        x, y = self._check(x, y)
         return _BOUNDS[self.bound](self.kernel, self.z, self.mean, self.noise, x, y, self.chunk)
 
-    def upper_bound(self, x: Float[Tensor, "..."], y: Float[Tensor, "..."]) -> Float[Tensor, ""]:
+    def upper_bound(self, x: Any, y: Any) -> Float[Tensor, ""]:
         """What ``log p(y | x)`` of the exact process cannot exceed: far above SGPR's bound, ``m`` is too small."""
-        self._check(x, y)
+        x, y = self._check(x, y)
         return upper_bound(self.kernel, self.z, self.mean, self.noise, x, y, self.chunk)
 
-    def condition(self, x: Float[Tensor, "..."], y: Float[Tensor, "..."]) -> SparsePosterior:
+    def condition(self, x: Any, y: Any) -> SparsePosterior:
         """The process given the observations, with the optimal Gaussian belief about the inducing values."""
-        self._check(x, y)
+        x, y = self._check(x, y)
         with torch.no_grad():
             noise = self.noise
             if self.bound == "fitc":
                 noise = fitc_noise(self.kernel, self.z, noise, x, self.chunk)
             seen = project(self.kernel, self.z, noise, x, y - self.mean(x), self.chunk)
             alpha = torch.linalg.solve_triangular(seen.inner, seen.b[:, None], upper=False).squeeze(-1)
-            return SparsePosterior(self, self.z.clone(), seen.factor, seen.inner, alpha)
+            return SparsePosterior(copy.deepcopy(self), self.z.clone(), seen.factor, seen.inner, alpha)
 
-    def _check(self, x: Tensor, y: Tensor) -> None:
-        check_data(self.kernel, x, y)
+    def _check(self, x: Any, y: Any) -> tuple[Tensor, Tensor]:
+        x, y = check_data(self.kernel, x, y)
         check_inducing(self.z, x)
+        return x, y
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,7 @@ class SparsePosterior:
 
         ``m + cᵀα`` and ``k − |a|² + |c|²`` with ``a = L⁻¹k(z, x)`` and ``c = M⁻¹a``, in chunks of rows.
         """
+        x = check_points(self.prior.kernel, x)
         with torch.no_grad():
             parts = [self._chunk(rows) for rows in x.split(self.prior.chunk or max(1, CHUNK // len(self.z)))]
         return Gaussian(torch.cat([mean for mean, _ in parts]), torch.cat([var for _, var in parts]))

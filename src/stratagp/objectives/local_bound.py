@@ -25,7 +25,7 @@ TOLERANCE = 1e-8  # for log ξ
 SMALLEST = 1e-30
 
 
-def local_bound(
+def local_evidence_bound(
     covariance: Float[Tensor, "n n"],
     t: Float[Tensor, " n"],
     start: Sites | None = None,
@@ -33,7 +33,7 @@ def local_bound(
 ) -> tuple[Float[Tensor, ""], Sites]:
     """A lower bound of ``log p(t)`` for labels 0 and 1, differentiable by ``covariance``, and the sites it ends at.
 
-    >>> value, sites = local_bound(torch.eye(2), torch.tensor([0.0, 1.0]))
+    >>> value, sites = local_evidence_bound(torch.eye(2), torch.tensor([0.0, 1.0]))
     >>> round(value.item(), 4)  # below the integral, 2 log ½ = −1.3863
     -1.4003
     """

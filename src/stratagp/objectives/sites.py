@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from stratagp.linalg import blocked
 from stratagp.linalg.cholesky import blocked_factor, check_square
+from stratagp.linalg.once import first_derivative_only
 
 
 class Sites(NamedTuple):
@@ -104,7 +104,7 @@ class _WithGradient(torch.autograd.Function):
         return value.clone()
 
     @staticmethod
-    @once_differentiable
+    @first_derivative_only
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (gradient,) = ctx.saved_tensors
         return gradient if grad.item() == 1 else grad * gradient, None, None

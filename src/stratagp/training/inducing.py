@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import torch
 from jaxtyping import Float
-from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning as ScikitConvergenceWarning
 from torch import Tensor
 
@@ -25,6 +24,8 @@ def kmeans_points(x: Float[Tensor, "n d"], m: int, seed: int = 0) -> Float[Tenso
     tensor([[0.0500],
             [5.0500]])
     """
+    from sklearn.cluster import KMeans, MiniBatchKMeans  # slow to load, and only needed here
+
     _check(x, m)
     rows = x.detach().cpu().numpy()
     distinct = np.unique(rows, axis=0)
