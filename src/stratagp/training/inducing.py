@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import torch
 from jaxtyping import Float
-from sklearn.exceptions import ConvergenceWarning as ScikitConvergenceWarning
 from torch import Tensor
 
 from stratagp.errors import InputError
@@ -25,6 +24,7 @@ def kmeans_points(x: Float[Tensor, "n d"], m: int, seed: int = 0) -> Float[Tenso
             [5.0500]])
     """
     from sklearn.cluster import KMeans, MiniBatchKMeans  # slow to load, and only needed here
+    from sklearn.exceptions import ConvergenceWarning as ScikitConvergenceWarning
 
     _check(x, m)
     rows = x.detach().cpu().numpy()
