@@ -64,6 +64,7 @@ KERNELS = {
     },
     **{f"arc-cosine {n}": (lambda n=n: k.ArcCosine(n, 1, ELL, 1.3)) for n in (0, 1, 2)},
     "arc-cosine bias": lambda: 2 * k.ArcCosine(1, 1, 1.4, bias=0.3) * k.RBF(),
+    "smoothed": lambda: k.Smoothed(k.RBF(ELL, 1.3) + k.Constant(0.5), [0.4, 0.8]),
     "metric": lambda: k.MetricRBF([[2.0, 0.0], [1.0, 1.0]], 1.3),
 }
 COLUMNS = {"piecewise 0 3": 3, "piecewise 2 3": 3}
@@ -231,7 +232,7 @@ def test_what_has_no_features_says_so():
         _Unknown().random_features(10, 2)
     with pytest.raises(UnsupportedError, match="Gibbs has no random features"):
         k.Gibbs(lambda x: 1 + x.square()).random_features(10, 2)
-    with pytest.raises(UnsupportedError, match="inside Separate"):
+    with pytest.raises(UnsupportedError, match="inside Separate or Convolved"):
         (k.RBF() + k.Separate([k.RBF(), k.RBF()])).random_features(10, 2)
 
 
@@ -288,3 +289,10 @@ def test_linear_features_are_exact():
     phi = k.Linear([0.5, 2.0]).random_features(1, 2)(x)
     torch.testing.assert_close(phi @ phi.mT, kernel.parts[0](x), rtol=1e-12, atol=1e-12)
     assert kernel.random_features(5, 2, generator()).size == 2 + 10
+
+
+def test_convolved_features_converge():
+    kernel, x = k.Convolved(k.RBF(ELL), [[-0.3, 0.0], [0.3, 0.2]], [0.5, 0.7]), points(6, 2)
+    with torch.no_grad():
+        phi = kernel.random_features(20_000, 2, generator())(x)
+        torch.testing.assert_close(phi @ phi.mT, kernel(x), rtol=0, atol=0.03)

@@ -20,6 +20,8 @@ from stratagp.kernels.algebra import Sum
 from stratagp.kernels.base import Kernel
 from stratagp.kernels.constant import Constant
 from stratagp.kernels.expectations import Term, WithExpectations, row
+from stratagp.kernels.features import FeatureMap, Rng, Wave, WaveFeatures, WaveTerm, check_request
+from stratagp.kernels.spectral import normal
 from stratagp.kernels.stationary import RBF, constant_diag
 from stratagp.linalg import gaussian_kernel
 from stratagp.parameterised import describe_parameters
@@ -85,6 +87,12 @@ class Smoothed(WithExpectations):
 
     def _bells(self, dim: int, times: int) -> list[Term]:
         return [_widen(part, times * self.width.square(), dim) for part in _summands(self.base)]
+
+    def random_features(self, n_features: int, dim: int, generator: Rng = None) -> FeatureMap:
+        """The features of the widened bells, with ``n_features`` draws for each part."""
+        check_request(self, n_features, dim)
+        draws = [normal(n_features, dim, generator) for _ in _summands(self.base)]
+        return WaveFeatures(dim, [_BellTerm(self, i, frequency) for i, frequency in enumerate(draws)])
 
     def describe(self) -> str:
         """``Smoothed(base, width)``."""
@@ -158,9 +166,40 @@ class Convolved(Kernel):
                 f"Convolved has offsets of {self.offsets.shape[-1]} columns, but the points have {columns}"
             )
 
+    def random_features(self, n_features: int, dim: int, generator: Rng = None) -> FeatureMap:
+        """``Σ_i w_i φ(x + a_i)`` for the base kernel's φ."""
+        check_request(self, n_features, dim)
+        return _ConvolvedFeatures(self, self.base.random_features(n_features, dim, generator))
+
     def describe(self) -> str:
         """``Convolved(base, … offsets)``."""
         return f"Convolved({self.base.describe()}, {len(self.weights)} offsets)"
+
+
+class _BellTerm(WaveTerm):
+    """The waves of one bell of a smoothed kernel."""
+
+    frequency: Tensor
+
+    def __init__(self, kernel: Smoothed, index: int, frequency: Float[Tensor, "f d"]) -> None:
+        super().__init__(len(frequency), True)
+        self.kernel, self.index = kernel, index
+        self.register_buffer("frequency", frequency.to(next(kernel.parameters())))
+
+    def forward(self, x: Float[Tensor, "*qx n d"]) -> Wave:
+        bell = self.kernel.terms(x.shape[-1])[self.index]
+        return Wave(bell.scale.sqrt(), x @ (self.frequency * bell.precision.sqrt()).mT)
+
+
+class _ConvolvedFeatures(FeatureMap):
+    """Features of the shifted points, in a weighted sum."""
+
+    def __init__(self, kernel: Convolved, base: FeatureMap) -> None:
+        super().__init__(base.dim, base.size)
+        self.kernel, self.base = kernel, base
+
+    def forward(self, x: Float[Tensor, "*qx n d"]) -> Float[Tensor, "*q n f"]:
+        return self.kernel._weigh(self.base(self.kernel._shift(x)))
 
 
 def _summands(kernel: Kernel) -> list[Kernel]:

@@ -248,8 +248,8 @@ def features_of_separate(self: Kernel, n_features: int, dim: int, generator: Rng
 def _terms(features: FeatureMap) -> list[WaveTerm]:
     if not isinstance(features, WaveFeatures):
         raise UnsupportedError(
-            "the random features of Separate cannot enter a sum or a product of kernels: combine the kernels "
-            "inside Separate instead"
+            "the random features of Separate and Convolved cannot enter a sum or a product of kernels: combine the "
+            "kernels inside Separate or Convolved instead"
         )
     return [term for term in features.terms if isinstance(term, WaveTerm)]
 
