@@ -12,6 +12,7 @@ from stratagp.models import ExactGP as ExactGP
 from stratagp.models import GPClassification as GPClassification
 from stratagp.models import MulticlassLaplace as MulticlassLaplace
 from stratagp.models import SparseGP as SparseGP
+from stratagp.models import StudentTProcess as StudentTProcess
 from stratagp.parameters import bounded as bounded
 from stratagp.parameters import positive as positive
 

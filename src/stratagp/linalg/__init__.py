@@ -24,6 +24,7 @@ from stratagp.linalg.kronecker import kron_triangular_solve as kron_triangular_s
 from stratagp.linalg.leave_one_out import leave_one_out_log_density as leave_one_out_log_density
 from stratagp.linalg.roots import pivoted_cholesky as pivoted_cholesky
 from stratagp.linalg.roots import root as root
+from stratagp.linalg.student import student_log_density as student_log_density
 from stratagp.linalg.toeplitz import toeplitz as toeplitz
 from stratagp.linalg.toeplitz import toeplitz_cholesky as toeplitz_cholesky
 from stratagp.linalg.toeplitz import toeplitz_logdet as toeplitz_logdet

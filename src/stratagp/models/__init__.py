@@ -9,3 +9,5 @@ from stratagp.models.exact import ExactPosterior as ExactPosterior
 from stratagp.models.process import Process as Process
 from stratagp.models.sparse import SparseGP as SparseGP
 from stratagp.models.sparse import SparsePosterior as SparsePosterior
+from stratagp.models.student_t import StudentTPosterior as StudentTPosterior
+from stratagp.models.student_t import StudentTProcess as StudentTProcess
