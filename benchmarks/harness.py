@@ -22,7 +22,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from types import ModuleType
@@ -78,6 +78,26 @@ def in_words(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
+
+
+def beside_peers(
+    rows: list[dict[str, Any]], peers: Iterable[str], memory: Callable[[dict], str]
+) -> list[dict[str, str]]:
+    """Rows of a race as they are printed: times, how much faster than the fastest peer, memory, agreement."""
+    shown = []
+    for row in rows:
+        seconds = row["seconds"]
+        fastest = min((seconds[name] for name in peers if name in seconds), default=None)
+        shown.append(
+            {
+                "n": str(row["n"]),
+                **{name: in_words(value) for name, value in seconds.items()},
+                "faster": f"{fastest / seconds['StrataGP']:.2f}×" if fastest else "–",
+                "memory": memory(row) if row["memory"] is not None else "–",
+                "difference": f"{row['difference']:.0e}" if row["difference"] is not None else "–",
+            }
+        )
+    return shown
 
 
 def use_threads(threads: int) -> None:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from evidence import COLUMNS, PEERS, bare_lapack, difference, problem, stratagp_evidence
-from harness import Benchmark, in_subprocess, in_words, race
+from harness import Benchmark, beside_peers, in_subprocess, in_words, race
 from stratagp.linalg import gaussian_kernel, gaussian_log_density, scaled_sqdist, whitened_marginals
 
 SIZES = {500: 20, 1000: 10, 2000: 5, 5000: 3}  # rows, and how often each contestant runs
@@ -48,19 +48,7 @@ def prepare_memory(n: int) -> Callable[[], float]:
 
 
 def show_evidence(bench: Benchmark, rows: list[dict[str, Any]]) -> None:
-    shown = []
-    for row in rows:
-        seconds = row["seconds"]
-        fastest = min((seconds[name] for name in PEERS if name in seconds), default=None)
-        shown.append(
-            {
-                "n": str(row["n"]),
-                **{name: in_words(value) for name, value in seconds.items()},
-                "faster": f"{fastest / seconds['StrataGP']:.2f}×" if fastest else "–",
-                "memory": f"{row['memory']:.2f} n²" if row["memory"] is not None else "–",
-                "difference": f"{row['difference']:.0e}" if row["difference"] is not None else "–",
-            }
-        )
+    shown = beside_peers(rows, PEERS, lambda row: f"{row['memory']:.2f} n²")
     title = f"Log marginal likelihood with gradient, RBF, D = {COLUMNS}, float64, {bench.threads} threads"
     note = "bare: potrf + potri only. faster: than the fastest peer. memory: peak of one call of ours"
     bench.show(title, shown, note)

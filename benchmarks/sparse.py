@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from evidence import COLUMNS, Answer, Contestant, Problem, difference, problem
-from harness import Benchmark, in_subprocess, in_words, peer, race
+from harness import Benchmark, beside_peers, in_subprocess, peer, race
 from stratagp.kernels import RBF
 from stratagp.models.sparse import SparseGP
 
@@ -122,19 +122,7 @@ def prepare_memory(n: int, m: int) -> Callable[[], float]:
 
 
 def show(bench: Benchmark, rows: list[dict[str, Any]]) -> None:
-    shown = []
-    for row in rows:
-        seconds = row["seconds"]
-        fastest = min((seconds[name] for name in PEERS if name in seconds), default=None)
-        shown.append(
-            {
-                "n": str(row["n"]),
-                **{name: in_words(value) for name, value in seconds.items()},
-                "faster": f"{fastest / seconds['StrataGP']:.2f}×" if fastest else "–",
-                "memory": f"{row['memory'] / 2**20:.0f} MB" if row["memory"] is not None else "–",
-                "difference": f"{row['difference']:.0e}" if row["difference"] is not None else "–",
-            }
-        )
+    shown = beside_peers(rows, PEERS, lambda row: f"{row['memory'] / 2**20:.0f} MB")
     title = f"SGPR bound with gradient, RBF, D = {COLUMNS}, m = {INDUCING}, float64, {bench.threads} threads"
     bench.show(title, shown, "faster: SGPR than the fastest peer. memory: peak of one call of ours")
 
