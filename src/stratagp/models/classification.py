@@ -17,6 +17,7 @@ from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.linalg import cholesky
 from stratagp.models.inputs import check_data
 from stratagp.objectives.ep import ep_log_evidence
+from stratagp.objectives.evidence import CovarianceOf
 from stratagp.objectives.laplace import laplace_log_evidence
 from stratagp.objectives.local_bound import local_evidence_bound
 from stratagp.objectives.sites import Sites, WarmStart
@@ -74,20 +75,19 @@ class GPClassification(Parameterised):
             _, sites = self._approximate(x, t, None)
             root = sites.precision.sqrt()
             scaled = root[:, None] * self.kernel(x) * root
-            factor = cholesky(scaled + torch.eye(len(t), dtype=root.dtype, device=root.device), self._name())
+            factor = cholesky(
+                scaled + torch.eye(len(t), dtype=root.dtype, device=root.device), CovarianceOf(self.kernel)
+            )
         return BinaryPosterior(copy.deepcopy(self), x, sites, factor)
 
     def _approximate(self, x: Tensor, t: Tensor, start: Sites | None) -> tuple[Tensor, Sites]:
         covariance = self.kernel(x)
         t = t.to(covariance)
         if self.inference == "ep":
-            return ep_log_evidence(covariance, t, start, self._name())
+            return ep_log_evidence(covariance, t, start, CovarianceOf(self.kernel))
         if self.inference == "variational":
-            return local_evidence_bound(covariance, t, start, self._name())
-        return laplace_log_evidence(covariance, t, self.link, start, self._name())
-
-    def _name(self) -> str:
-        return f"the covariance of {self.kernel}"
+            return local_evidence_bound(covariance, t, start, CovarianceOf(self.kernel))
+        return laplace_log_evidence(covariance, t, self.link, start, CovarianceOf(self.kernel))
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class MulticlassLaplace(Parameterised):
         x, labels = _check_classes(self.kernel, x, t, self.n_classes)
         covariance = self.kernel(x)
         rows = self._rows(labels, covariance)
-        value, weights = softmax_log_evidence(covariance, rows, _earlier(start, rows.shape), self._name())
+        value, weights = softmax_log_evidence(covariance, rows, _earlier(start, rows.shape), CovarianceOf(self.kernel))
         if start is not None:
             start.state = weights
         return value
@@ -178,15 +178,16 @@ class MulticlassLaplace(Parameterised):
         x, labels = _check_classes(self.kernel, x, t, self.n_classes)
         with torch.no_grad():
             covariance = self.kernel(x).expand(self.n_classes, len(x), len(x))
-            _, weights = softmax_log_evidence(covariance, self._rows(labels, covariance), None, self._name())
+            _, weights = softmax_log_evidence(
+                covariance, self._rows(labels, covariance), None, CovarianceOf(self.kernel)
+            )
             f = (covariance @ weights[..., None]).squeeze(-1)
-            return MulticlassPosterior(copy.deepcopy(self), x, weights, softmax_curvature(covariance, f, self._name()))
+            return MulticlassPosterior(
+                copy.deepcopy(self), x, weights, softmax_curvature(covariance, f, CovarianceOf(self.kernel))
+            )
 
     def _rows(self, labels: Tensor, like: Tensor) -> Float[Tensor, "c n"]:
         return torch.nn.functional.one_hot(labels, self.n_classes).mT.to(like)
-
-    def _name(self) -> str:
-        return f"the covariance of {self.kernel}"
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,12 @@ class ExactPosterior(Process):
 
     def variance(self, x: Any) -> Float[Tensor, " m"]:
         """``k(x, x) − |L⁻¹ k(X, x)|²`` at each row."""
-        return self._in_chunks(x, lambda rows: self._variance(self.prior.kernel, rows))
+        return self.marginals(x).var[:, 0]
+
+    def marginals(self, x: Any) -> Gaussian:
+        """Mean and variance at each row, as ``n 1``, from one cross-covariance."""
+        belief = self.component(self.prior.kernel, x)
+        return Gaussian(self._in_chunks(x, self.prior.mean)[:, None] + belief.mean, belief.var)
 
     def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "m p"]:
         """``k(x, z) − (L⁻¹ k(X, x))ᵀ L⁻¹ k(X, z)``."""
@@ -129,8 +134,8 @@ class ExactPosterior(Process):
         ``kernel`` is one of the summands of the model's kernel (``gp.kernel.parts``), or an effect of an additive
         kernel (``gp.kernel.component(columns)``), as it was when the model was conditioned.
         """
-        mean = self._in_chunks(x, lambda rows: kernel(rows, self.x) @ self.alpha)
-        return Gaussian(mean[:, None], self._in_chunks(x, lambda rows: self._variance(kernel, rows))[:, None])
+        both = self._in_chunks(x, lambda rows: self._mean_and_variance(kernel, rows))
+        return Gaussian(both[:, :1], both[:, 1:])
 
     def gradient(self, x: Float[Tensor, "m d"]) -> tuple[Float[Tensor, "m d"], Float[Tensor, "m d d"]]:
         """Mean and covariance of the gradient ``∇f`` at each row, for a differentiable kernel.
@@ -187,9 +192,10 @@ class ExactPosterior(Process):
             weights = torch.cholesky_solve(gap[:, None], self.factor).squeeze(-1)
         return lambda x: prior(x) + self._in_chunks(x, lambda rows: self.prior.kernel(rows, self.x) @ weights)
 
-    def _variance(self, kernel: Kernel, x: Any) -> Float[Tensor, " m"]:
-        half = self._whiten(kernel(self.x, x))
-        return (kernel.diag(x) - half.square().sum(0)).clamp_min(0)
+    def _mean_and_variance(self, kernel: Kernel, x: Any) -> Float[Tensor, "m 2"]:
+        cross = kernel(self.x, x)
+        var = (kernel.diag(x) - self._whiten(cross).square().sum(0)).clamp_min(0)
+        return torch.stack([cross.mT @ self.alpha, var], 1)
 
     def _whiten(self, cross: Float[Tensor, "n p"]) -> Float[Tensor, "n p"]:
         return torch.linalg.solve_triangular(self.factor, cross, upper=False)
@@ -199,8 +205,7 @@ class ExactPosterior(Process):
         x = check_points(self.prior.kernel, x)
         step = max(1, _CHUNK // max(1, len(self.alpha)))
         with torch.set_grad_enabled(_wants_gradient(x)):
-            parts = [answer(x[start : start + step]) for start in range(0, len(x), step)]
-            return torch.cat(parts) if parts else self.alpha.new_zeros(0)
+            return torch.cat([answer(x[start : start + step]) for start in range(0, max(1, len(x)), step)])
 
 
 class _PriorFunction:

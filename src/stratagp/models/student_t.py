@@ -11,7 +11,6 @@ wider than the Gaussian's where the data are wilder than the kernel expected, na
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,7 +75,7 @@ class StudentTProcess(Parameterised):
             dof = float(self.dof)
         n = len(posterior.residual)
         scale = (dof + quadratic - 2) / (dof + n - 2)
-        return StudentTPosterior(copy.deepcopy(posterior), dof + n, scale)
+        return StudentTPosterior(posterior, dof + n, scale)
 
 
 @dataclass(frozen=True)

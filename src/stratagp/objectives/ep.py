@@ -38,7 +38,7 @@ def ep_log_evidence(
     covariance: Float[Tensor, "n n"],
     t: Float[Tensor, " n"],
     start: Sites | None = None,
-    name: str = "the covariance",
+    name: object = "the covariance",
 ) -> tuple[Float[Tensor, ""], Sites]:
     """``log Z_EP`` for labels 0 and 1, differentiable by ``covariance``, and the sites it ends at.
 

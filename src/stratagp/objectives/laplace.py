@@ -70,7 +70,7 @@ def laplace_log_evidence(
     t: Float[Tensor, " n"],
     link: str = "logit",
     start: Sites | None = None,
-    name: str = "the covariance",
+    name: object = "the covariance",
 ) -> tuple[Float[Tensor, ""], Sites]:
     """Laplace's ``log p(t)`` for labels 0 and 1, differentiable by ``covariance``, and the sites it ends at.
 

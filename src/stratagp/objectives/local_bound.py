@@ -29,7 +29,7 @@ def local_evidence_bound(
     covariance: Float[Tensor, "n n"],
     t: Float[Tensor, " n"],
     start: Sites | None = None,
-    name: str = "the covariance",
+    name: object = "the covariance",
 ) -> tuple[Float[Tensor, ""], Sites]:
     """A lower bound of ``log p(t)`` for labels 0 and 1, differentiable by ``covariance``, and the sites it ends at.
 

@@ -43,7 +43,7 @@ class WarmStart:
 class SiteSystem:
     """The matrices of this module for one covariance, in a single buffer: ``B``, then its factor, then ``R``."""
 
-    def __init__(self, covariance: Float[Tensor, "n n"], name: str) -> None:
+    def __init__(self, covariance: Float[Tensor, "n n"], name: object) -> None:
         check_square(covariance, name)
         self.covariance, self.name = covariance, name
         self.buffer = torch.empty_like(covariance, memory_format=torch.contiguous_format)

@@ -39,7 +39,7 @@ def softmax_log_evidence(
     covariance: Float[Tensor, "*q n n"],
     t: Float[Tensor, "c n"],
     start: Float[Tensor, "c n"] | None = None,
-    name: str = "the covariance",
+    name: object = "the covariance",
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "c n"]]:
     """Laplace's ``log p(t)`` for labels in rows of zeros and ones, one a class, and the weights ``α = t − π`` found.
 
@@ -57,7 +57,7 @@ def softmax_log_evidence(
     return value, weights.detach()
 
 
-def softmax_curvature(covariance: Float[Tensor, "c n n"], f: Float[Tensor, "c n"], name: str) -> Curvature:
+def softmax_curvature(covariance: Float[Tensor, "c n n"], f: Float[Tensor, "c n"], name: object) -> Curvature:
     """The matrices of this module at ``f``."""
     root = torch.exp(0.5 * f.log_softmax(0))
     eye = torch.eye(f.shape[1], dtype=f.dtype, device=f.device)
@@ -73,7 +73,7 @@ def _psi(t: Tensor, weights: Tensor, f: Tensor) -> Float[Tensor, ""]:
     return (t * f.log_softmax(0)).sum() - 0.5 * (weights * f).sum()
 
 
-def _newton(covariance: Tensor, t: Tensor, f: Tensor, name: str) -> tuple[Tensor, Tensor]:
+def _newton(covariance: Tensor, t: Tensor, f: Tensor, name: object) -> tuple[Tensor, Tensor]:
     """The Newton point from ``f``, as weights ``α`` and ``f = Kα``."""
     p = f.softmax(0)
     b = p * (f - (p * f).sum(0)) + t - p
@@ -88,7 +88,7 @@ def _times(matrices: Float[Tensor, "c n n"], vectors: Float[Tensor, "c n"]) -> F
     return (matrices @ vectors[..., None]).squeeze(-1)
 
 
-def _mode(covariance: Tensor, t: Tensor, start: Tensor | None, name: str) -> Float[Tensor, "c n"]:
+def _mode(covariance: Tensor, t: Tensor, start: Tensor | None, name: object) -> Float[Tensor, "c n"]:
     point = torch.zeros_like(t), torch.zeros_like(t)
     if start is not None:
         earlier = start, _times(covariance, start)
