@@ -1,6 +1,8 @@
 """Gaussian-process models, shallow and deep, with uncertainty you can trust."""
 
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 from stratagp import kernels as kernels
 from stratagp import likelihoods as likelihoods
@@ -10,10 +12,28 @@ from stratagp import metrics as metrics
 from stratagp import priors as priors
 from stratagp.models import ExactGP as ExactGP
 from stratagp.models import GPClassification as GPClassification
+from stratagp.models import HeteroscedasticGP as HeteroscedasticGP
 from stratagp.models import MulticlassLaplace as MulticlassLaplace
 from stratagp.models import SparseGP as SparseGP
 from stratagp.models import StudentTProcess as StudentTProcess
 from stratagp.parameters import bounded as bounded
 from stratagp.parameters import positive as positive
 
+if TYPE_CHECKING:
+    from stratagp.estimators import GPClassifier as GPClassifier
+    from stratagp.estimators import GPRegressor as GPRegressor
+    from stratagp.estimators import StudentTProcessRegressor as StudentTProcessRegressor
+
 __version__ = version("stratagp")
+_ESTIMATORS = ("GPClassifier", "GPRegressor", "StudentTProcessRegressor")
+
+
+def __getattr__(name: str) -> Any:
+    """Estimators load scikit-learn, which takes a second: only when they are asked for."""
+    if name in _ESTIMATORS:
+        return getattr(import_module("stratagp.estimators"), name)
+    raise AttributeError(f"module 'stratagp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_ESTIMATORS])

@@ -29,6 +29,18 @@ from stratagp.priors import Prior
 Value = float | Sequence[Any] | np.ndarray | Tensor
 
 
+class Open(float):
+    """A start value that nobody chose: an estimator may start from the data instead.
+
+    >>> from stratagp import kernels as k
+    >>> k.RBF().parameter("lengthscale").open, k.RBF(lengthscale=1.0).parameter("lengthscale").open
+    (True, False)
+    """
+
+
+OPEN = Open(1.0)
+
+
 class Parameter(nn.Module):
     """A constrained tensor: ``value = transform(raw)``.
 
@@ -41,7 +53,8 @@ class Parameter(nn.Module):
         name: what errors call it.
 
     ``per_column`` marks a vector with one entry for each input column (automatic relevance determination);
-    ``awaits_columns`` one that will become such a vector as soon as the number of columns is known.
+    ``awaits_columns`` one that will become such a vector as soon as the number of columns is known. ``open`` tells
+    that nobody chose its value.
     """
 
     raw: Tensor
@@ -64,6 +77,7 @@ class Parameter(nn.Module):
         self.functions = functions
         self.per_column = False
         self.awaits_columns = False
+        self.open = isinstance(value, Open)
         self.raw = nn.Parameter(self._free(_as_tensor(value, name)), requires_grad=trainable)
 
     def _free(self, value: Tensor) -> Tensor:
@@ -102,6 +116,7 @@ class Parameter(nn.Module):
             self.per_column, self.awaits_columns = True, False
         elif new.shape != shape:
             raise InputError(f"{self.name} has shape {tuple(shape)}; a value of shape {tuple(new.shape)} does not fit")
+        self.open = False
         with torch.no_grad():
             self.raw.data = self._free(new)
 

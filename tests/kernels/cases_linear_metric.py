@@ -1,8 +1,9 @@
-"""Cases of the kernels in linear, metric and convolution."""
+"""Cases of the kernels in linear, metric, convolution and centred."""
 
 import numpy as np
 
 from stratagp.kernels import RBF, Constant, Exponential
+from stratagp.kernels.centred import Centred
 from stratagp.kernels.convolution import Convolved, Smoothed
 from stratagp.kernels.linear import Linear, Polynomial
 from stratagp.kernels.metric import MetricRBF
@@ -33,6 +34,14 @@ def convolved(k1, offsets, weights):
     return pairwise(lambda a, b: sum(v * w * k1(a + s, b + t) for s, v in shifts for t, w in shifts))
 
 
+def centred(k1, places, weights):
+    weights = np.array(weights) / np.sum(weights)
+    kb = pairwise(k1)
+    s = np.array(places)[:, None]
+    mean = lambda x: kb(x, s) @ weights  # noqa: E731
+    return lambda x, z: kb(x, z) - np.outer(mean(x), mean(z)) / (weights @ mean(s))
+
+
 CASES: dict[str, Case] = {
     "Linear": Case(lambda: Linear(0.5), lambda x, z: 0.5 * x @ z.T),
     "Linear ard": Case(lambda: Linear(V), pairwise(lambda a, b: np.sum(V * a * b))),
@@ -57,5 +66,15 @@ CASES: dict[str, Case] = {
         convolved(lambda a, b: np.exp(-np.abs(a - b).sum()), OFFSETS[:, :1], WEIGHTS),
         x=points(9, 1),
         z=points(5, 1, seed=3),
+    ),
+    "Centred": Case(
+        lambda: Centred(RBF(0.7, 1.3), [-1.0, 0.2, 1.5], [1.0, 2.0, 0.5]),
+        centred(lambda a, b: 1.3 * np.exp(-0.5 * np.sum((a - b) ** 2) / 0.49), [-1.0, 0.2, 1.5], [1.0, 2.0, 0.5]),
+        x=points(9, 1),
+    ),
+    "Centred rough": Case(
+        lambda: Centred(Exponential(0.7), [-1.0, 0.2, 1.5]),
+        centred(lambda a, b: np.exp(-np.abs(a - b).sum() / 0.7), [-1.0, 0.2, 1.5], [1.0, 1.0, 1.0]),
+        x=points(9, 1),
     ),
 }

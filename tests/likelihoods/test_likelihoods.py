@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import stratagp.likelihoods as likelihoods
-from stratagp.likelihoods import GaussianNoise, Likelihood
+from stratagp.errors import InputError
+from stratagp.likelihoods import Bernoulli, GaussianNoise, Likelihood, Softmax
 from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.testing import check_likelihood
 from stratagp.types import Gaussian
@@ -18,6 +19,7 @@ def belief(n=5, q=1, seed=0):
     return Gaussian(mean, 0.1 + 0.3 * torch.rand(n, q, generator=g, dtype=torch.float64))
 
 
+BINARY = torch.tensor([0.0, 1.0, 1.0, 0.0, 1.0], dtype=torch.float64)[:, None]
 CASES = {
     "GaussianNoise": (lambda: GaussianNoise(0.3), torch.linspace(-1, 1, 5, dtype=torch.float64)[:, None], belief()),
     "GaussianNoise outputs": (
@@ -25,6 +27,10 @@ CASES = {
         torch.linspace(-1, 1, 10, dtype=torch.float64).reshape(5, 2),
         belief(q=2),
     ),
+    "Bernoulli": (Bernoulli, BINARY, belief()),
+    "Bernoulli probit": (lambda: Bernoulli("probit"), BINARY, belief()),
+    "Softmax": (Softmax, torch.tensor([0.0, 2.0, 1.0, 1.0, 0.0], dtype=torch.float64)[:, None], belief(q=3)),
+    "Softmax two classes": (Softmax, BINARY, belief(q=2)),
 }
 
 
@@ -70,3 +76,45 @@ def test_sample_axes_pass_through_the_quadrature(samples):
         base, closed = getattr(Likelihood, question)(likelihood, y, stacked), getattr(likelihood, question)(y, stacked)
         torch.testing.assert_close(base, closed, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(tuple(Likelihood.predict(likelihood, stacked)), tuple(likelihood.predict(stacked)))
+
+
+@pytest.mark.parametrize("link", ["logit", "probit"])
+def test_labels_have_the_moments_that_are_claimed(link):
+    _, y, q = CASES["Bernoulli"]
+    check_likelihood(Bernoulli(link), y, q, support=torch.tensor([0.0, 1.0], dtype=torch.float64), discrete=True)
+    extreme = torch.tensor([[-40.0], [40.0]])
+    assert Bernoulli(link).log_prob(torch.ones(2, 1), extreme).isfinite().all()
+    assert Bernoulli(link).moments(extreme).var.ge(0).all()
+
+
+def test_softmax_of_two_classes_is_a_logit_of_their_difference():
+    _, y, q = CASES["Softmax two classes"]
+    single = Gaussian((q.mean[:, 1] - q.mean[:, 0])[:, None], q.var.sum(1, keepdim=True))
+    for question in ("expected_log_prob", "log_predictive"):
+        two, one = getattr(Softmax(), question)(y, q), getattr(Bernoulli(), question)(y, single)
+        torch.testing.assert_close(two, one, rtol=0, atol=1e-7)
+    torch.testing.assert_close(Softmax().predict(q).mean[:, 1:], Bernoulli().predict(single).mean, rtol=0, atol=1e-7)
+    torch.testing.assert_close(Softmax().predict(q).mean.sum(1), torch.ones(5, dtype=torch.float64))
+
+
+def test_softmax_samples_have_no_bias():
+    _, y, q = CASES["Softmax"]
+    sampled = Softmax(n_samples=100_000, generator=torch.Generator().manual_seed(0)).expected_log_prob(y, q)
+    torch.testing.assert_close(sampled, Softmax().expected_log_prob(y, q), rtol=0, atol=5e-3)
+    first, second = (Softmax(4, torch.Generator().manual_seed(1)).expected_log_prob(y, q) for _ in range(2))
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda: Bernoulli("cloglog"), "logit, probit"),
+        (lambda: Bernoulli().log_prob(torch.tensor([[-1.0]]), torch.zeros(1, 1)), "0 and 1, got -1"),
+        (lambda: Softmax().log_prob(torch.tensor([[3.0]]), torch.zeros(1, 3)), "0 … 2"),
+        (lambda: Softmax().log_prob(torch.tensor([[0.5]]), torch.zeros(1, 3)), "got 0.5"),
+        (lambda: Softmax(n_samples=0), "n_samples"),
+    ],
+)
+def test_bad_arguments_are_refused(ask, message):
+    with pytest.raises(InputError, match=message):
+        ask()

@@ -7,7 +7,7 @@ from sklearn.gaussian_process import kernels as sk
 
 from stratagp import ExactGP, means
 from stratagp import kernels as k
-from stratagp.errors import InputError
+from stratagp.errors import InputError, UnsupportedError
 from stratagp.parameters import positive
 from stratagp.priors import LogNormal
 from stratagp.training import maximise
@@ -56,20 +56,6 @@ def test_maximised_evidence_is_not_below_scikit_learns():
     result = maximise(lambda: gp.log_evidence(tx, ty), gp.parameters())
     assert result.value >= theirs.log_marginal_likelihood_value_ - 1e-3
     assert gp.log_evidence(tx, ty).item() == pytest.approx(result.value, rel=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "message"),
-    [
-        (torch.zeros(3), torch.zeros(3), r"x must be points in rows, shape \(n, d\)"),
-        (torch.zeros(3, 1), torch.zeros(4), r"got x \(3, 1\) and y \(4,\)"),
-        (torch.tensor([[0.0], [torch.nan]]), torch.zeros(2), "x has NaN or infinite values, the first in row 1"),
-        (torch.zeros(2, 1), torch.tensor([torch.inf, 0.0]), "y has NaN or infinite values, the first in row 0"),
-    ],
-)
-def test_bad_data_is_named(x, y, message):
-    with pytest.raises(InputError, match=message):
-        ExactGP(k.RBF()).condition(x, y)
 
 
 def fitted(noise=0.05, kernel=None, seed=0):
@@ -149,19 +135,19 @@ def test_drawn_functions_follow_the_posterior():
     generator = torch.Generator().manual_seed(0)
     function = posterior.draw(500, generator)
     torch.testing.assert_close(function(new)[:2], function(new[:2]))
-    values = torch.stack([posterior.draw(500, generator)(new) for _ in range(800)])
-    error = (values.mean(0) - posterior.mean(new)).abs() / (posterior.variance(new) / 800).sqrt()
+    values = torch.stack([posterior.draw(500, generator)(new) for _ in range(300)])
+    error = (values.mean(0) - posterior.mean(new)).abs() / (posterior.variance(new) / 300).sqrt()
     assert error.max() < 5
-    torch.testing.assert_close(torch.cov(values.mT), posterior.covariance(new), rtol=0, atol=0.15)
-    prior = torch.stack([gp.draw(500, generator)(new) for _ in range(800)])
-    torch.testing.assert_close(torch.cov(prior.mT), gp.covariance(new).detach(), rtol=0, atol=0.35)
+    torch.testing.assert_close(torch.cov(values.mT), posterior.covariance(new), rtol=0, atol=0.25)
+    prior = torch.stack([gp.draw(500, generator)(new) for _ in range(300)])
+    torch.testing.assert_close(torch.cov(prior.mT), gp.covariance(new).detach(), rtol=0, atol=0.5)
 
 
 def test_prediction_is_chunked_without_a_change(monkeypatch):
     gp, x, y = fitted()
     posterior = gp.condition(x, y)
     whole = posterior.marginals(x)
-    monkeypatch.setattr("stratagp.models.exact._CHUNK", 7 * len(y))
+    monkeypatch.setattr("stratagp.models.exact_posterior._CHUNK", 7 * len(y))
     torch.testing.assert_close(tuple(posterior.marginals(x)), tuple(whole), rtol=1e-12, atol=1e-12)
 
 
@@ -182,12 +168,6 @@ def test_objects():
     y = torch.tensor([1.0, 0.0, 0.5, 1.0, 0.0], dtype=torch.float64)
     posterior = ExactGP(kernel, noise=1e-4).condition(words[:3], y[:3]).condition(words[3:], y[3:])
     torch.testing.assert_close(posterior.mean(words), y, rtol=0, atol=0.02)
-
-
-def test_per_point_noise_is_checked():
-    gp, x, y = fitted()
-    with pytest.raises(InputError, match="one variance ≥ 0 for each of 40 rows"):
-        gp.condition(x, y, torch.ones(3))
 
 
 def test_a_posterior_does_not_change_when_its_prior_does():
@@ -213,9 +193,6 @@ def test_arrays_frames_and_single_precision():
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda gp, x, y: gp.condition(x, y[:, None]), r"write y\[:, 0\]"),
-        (lambda gp, x, y: gp.condition(x, y).mean(x[:2] * torch.nan), "x has NaN.*row 0"),
-        (lambda gp, x, y: gp.condition(np.array([["a", "b"]]), y[:1]), "x must hold numbers"),
         (lambda gp, x, y: ExactGP(k.RBF(), 0.1), "write noise=… by name"),
         (lambda gp, x, y: ExactGP(k.RBF), r"must be a kernel such as RBF\(\)"),
         (lambda gp, x, y: ExactGP(k.RBF(), noise=-1.0), "noise must be positive"),
@@ -231,3 +208,151 @@ def test_priors_enter_the_log_posterior():
     gp = ExactGP(k.RBF(positive(1.0, prior=LogNormal(3.0, 0.01))), noise=0.05)
     maximise(lambda: gp.log_posterior(x, y), gp.parameters())
     assert gp.kernel.lengthscale.item() == pytest.approx(3.0, rel=0.05)
+
+
+# --- several targets at the same places ---
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_several_targets_add_up(given):
+    gp, x, y = fitted()
+    gp.mean = means.Constant(0.7)
+    noise = torch.linspace(0.01, 0.2, len(y), dtype=torch.float64) if given else None
+    several = torch.stack([y, y.square(), -2 * y], 1)
+    for score in (gp.log_evidence, gp.log_leave_one_out):
+        singly = sum(score(x, column, noise) for column in several.mT)
+        together = score(x, several, noise)
+        assert together.item() == pytest.approx(singly.item(), rel=1e-11)
+        gradients = [
+            torch.autograd.grad(value, list(gp.parameters()), allow_unused=True) for value in (singly, together)
+        ]
+        torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-8, atol=1e-8)
+        assert score(x, y[:, None], noise).item() == pytest.approx(score(x, y, noise).item(), rel=1e-12)
+
+
+def test_each_target_has_its_posterior_and_they_share_a_factor():
+    gp, x, y = fitted()
+    gp.mean = means.Polynomial([0.5, -0.3], 2.0)
+    several = torch.stack([y, y.square()], 1)
+    posteriors = gp.condition_each(x, several)
+    assert posteriors[0].factor is posteriors[1].factor
+    for posterior, column in zip(posteriors, several.mT, strict=True):
+        alone = gp.condition(x, column)
+        torch.testing.assert_close(tuple(posterior.marginals(x[:5] + 0.2)), tuple(alone.marginals(x[:5] + 0.2)))
+        torch.testing.assert_close(posterior.leave_one_out().mean, alone.leave_one_out().mean)
+        assert posterior.log_evidence().item() == pytest.approx(gp.log_evidence(x, column).item(), rel=1e-10)
+    assert len(gp.condition_each(x, y)) == 1
+
+
+# --- slopes ---
+
+
+class Bumpy(torch.nn.Module):
+    def forward(self, x):
+        return (2 * x[:, 0]).sin() * x[:, 1].square()
+
+
+KERNELS = {
+    "closed form": lambda: k.RBF([0.8, 1.5], 1.7),
+    "Matern": lambda: k.Matern(2.5, [0.8, 1.5], 1.7),
+    "autograd": lambda: k.RBF(0.9) * k.Periodic(1.2, 3.0).on(0) + k.Linear(0.5),
+}
+STEP = 1e-3
+
+
+def moved(x, column, h):
+    shift = torch.zeros_like(x)
+    shift[:, column] = h
+    return x + shift
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.parametrize("conditioned", [False, True])
+def test_derivative_is_the_limit_of_difference_quotients(name, column, conditioned):
+    gp, x, y = fitted(noise=0.05, kernel=KERNELS[name]())
+    gp.mean = Bumpy()
+    process = gp.condition(x, y) if conditioned else gp
+    slope, new, other = process.derivative(column), x[:4] + 0.3, x[5:8] - 0.2
+    up, down, right, left = (moved(at, column, h) for at in (new, other) for h in (STEP, -STEP))
+    with torch.no_grad():
+        quotient = (process.mean(up) - process.mean(down)) / (2 * STEP)
+        cov = process.covariance
+        second = (cov(up, right) - cov(up, left) - cov(down, right) + cov(down, left)) / (2 * STEP) ** 2
+        torch.testing.assert_close(slope.mean(new), quotient, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(slope.covariance(new, other), second, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(slope.variance(new), slope.covariance(new).diagonal(), rtol=1e-9, atol=1e-9)
+    if conditioned:
+        mean, covariance = process.gradient(new)
+        torch.testing.assert_close(mean[:, column], slope.mean(new), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(covariance[:, column, column], slope.variance(new), rtol=1e-9, atol=1e-9)
+
+
+def test_derivative_of_the_prior_in_closed_form():
+    """``k (1/ℓ² − (x − z)²/ℓ⁴)``, and the slope of the mean."""
+    gp, x, _ = fitted()
+    gp.mean = means.Polynomial([[0.5, -0.3], [0.2, 0.1]], 2.0)
+    slope, z = gp.derivative(1), x[:7] + 0.1
+    gap = x[:, None, 1] - z[:, 1]
+    expected = gp.kernel(x, z) * (1 / 1.5**2 - gap.square() / 1.5**4)
+    torch.testing.assert_close(slope.covariance(x, z), expected, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(slope.mean(x), -0.3 + 0.2 * x[:, 1], rtol=1e-12, atol=1e-12)
+    gp.kernel.set(variance=17.0)  # the prior's derivative follows its parameters
+    torch.testing.assert_close(slope.variance(x), torch.full((40,), 17 / 1.5**2, dtype=torch.float64))
+
+
+def test_samples_of_the_slope_are_quotients_of_samples():
+    gp, x, y = fitted()
+    posterior, new, h = gp.condition(x, y), x[:3] + 0.3, 0.02
+    generator = torch.Generator().manual_seed(0)
+    joint = posterior.sample(torch.cat([moved(new, 0, h), moved(new, 0, -h)]), 20_000, "eigen", generator)
+    quotients = (joint[:, :3] - joint[:, 3:]) / (2 * h)
+    draws = posterior.derivative(0).sample(new, 20_000, generator=generator)
+    scale = posterior.derivative(0).variance(new).max().item()
+    torch.testing.assert_close(torch.cov(draws.mT), torch.cov(quotients.mT), rtol=0, atol=0.05 * scale)
+    torch.testing.assert_close(draws.mean(0), quotients.mean(0), rtol=0, atol=0.05 * scale**0.5)
+
+
+@pytest.mark.parametrize("conditioned", [False, True])
+def test_drawn_slope_is_the_slope_of_the_drawn_function(conditioned):
+    gp, x, y = fitted()
+    gp.mean = Bumpy()
+    process = gp.condition(x, y) if conditioned else gp
+    function, slope = (p.draw(200, torch.Generator().manual_seed(3)) for p in (process, process.derivative(1)))
+    quotient = (function(moved(x, 1, STEP)) - function(moved(x, 1, -STEP))) / (2 * STEP)
+    torch.testing.assert_close(slope(x), quotient, rtol=1e-5, atol=1e-5)
+    assert not slope(x).requires_grad
+    assert slope(x.clone().requires_grad_()).requires_grad
+
+
+def test_slopes_can_be_observed_after_values():
+    gp, x, y = fitted()
+    gp.mean = Bumpy()
+    at, slopes = k.with_derivatives(x[:5] + 0.5, 2), y[:5]
+    steps = gp.condition(x, y).with_slopes().condition(at, slopes, torch.full((5,), 0.3))
+    noise = torch.cat([torch.full((40,), 0.05), torch.full((5,), 0.3)])
+    whole = gp.with_slopes().condition(torch.cat([k.with_derivatives(x, 0), at]), torch.cat([y, slopes]), noise)
+    new = k.with_derivatives(x[:6] - 0.1, [0, 1, 2, 0, 1, 2])
+    torch.testing.assert_close(tuple(steps.marginals(new)), tuple(whole.marginals(new)), rtol=1e-6, atol=1e-6)
+    assert gp.with_slopes().parameter("noise") is gp.parameter("noise")
+
+
+def test_slopes_differentiate_with_respect_to_points():
+    gp, x, y = fitted(kernel=KERNELS["autograd"]())
+    slope, new = gp.condition(x, y).derivative(0), (x[:4] + 0.3).requires_grad_()
+    (curvature,) = torch.autograd.grad(slope.mean(new).sum(), new)
+    quotient = (slope.mean(moved(new, 1, STEP)) - slope.mean(moved(new, 1, -STEP))) / (2 * STEP)
+    torch.testing.assert_close(curvature[:, 1], quotient.detach(), rtol=1e-4, atol=1e-4)
+    with torch.inference_mode():
+        torch.testing.assert_close(slope.mean(x[:4] + 0.3), slope.mean(new).detach())
+
+
+def test_rough_processes_have_no_derivative():
+    gp, x, y = fitted(kernel=k.RBF() + k.Exponential())
+    for process in (gp, gp.condition(x, y)):
+        with pytest.raises(UnsupportedError, match=r"because Exponential.* is not mean-square differentiable"):
+            process.derivative(0)
+    with pytest.raises(InputError, match="column must be at most 1, because x has 2 columns; got 2"):
+        fitted()[0].derivative(2).mean(x)
+    with pytest.raises(InputError, match="x has 3 columns, but the data that the model was conditioned on have 2"):
+        fitted()[0].condition(x, y).derivative(1).mean(torch.zeros(2, 3))

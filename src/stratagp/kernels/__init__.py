@@ -7,6 +7,9 @@ from stratagp.kernels.algebra import Sum as Sum
 from stratagp.kernels.arc_cosine import ArcCosine as ArcCosine
 from stratagp.kernels.base import Kernel as Kernel
 from stratagp.kernels.base import registry as registry
+from stratagp.kernels.centred import Centred as Centred
+from stratagp.kernels.centred import Measure as Measure
+from stratagp.kernels.centred import anova_kernel as anova_kernel
 from stratagp.kernels.columns import OnColumns as OnColumns
 from stratagp.kernels.compact import PiecewisePolynomial as PiecewisePolynomial
 from stratagp.kernels.constant import Constant as Constant

@@ -15,7 +15,7 @@ from stratagp.kernels.algebra import Product
 from stratagp.kernels.base import Kernel
 from stratagp.kernels.columns import OnColumns
 from stratagp.kernels.constant import Constant
-from stratagp.parameters import Parameter, Value, positive
+from stratagp.parameters import OPEN, Parameter, Value, positive
 
 
 class Additive(Kernel):
@@ -45,7 +45,7 @@ class Additive(Kernel):
         self,
         base: Kernel | Sequence[Kernel],
         max_order: int | None = None,
-        variance: Value | Parameter = 1.0,
+        variance: Value | Parameter = OPEN,
         dim: int | None = None,
     ) -> None:
         super().__init__()

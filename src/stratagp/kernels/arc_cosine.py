@@ -15,7 +15,7 @@ from stratagp.kernels.features import FeatureMap, Rng, Wave, arc_cosine_wave, ch
 from stratagp.kernels.spectral import normal
 from stratagp.kernels.stationary import distance
 from stratagp.linalg import scaled_sqdist
-from stratagp.parameters import Parameter, Value, per_column, positive
+from stratagp.parameters import OPEN, Parameter, Value, per_column, positive
 
 
 class ArcCosine(Kernel):
@@ -44,8 +44,8 @@ class ArcCosine(Kernel):
         self,
         degree: int = 1,
         depth: int = 1,
-        lengthscale: Value | Parameter = 1.0,
-        variance: Value | Parameter = 1.0,
+        lengthscale: Value | Parameter = OPEN,
+        variance: Value | Parameter = OPEN,
         bias: Value | Parameter | None = None,
         ard: bool | int = False,
     ) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.kernels.spectral import Rng, compact_frequencies
 from stratagp.kernels.stationary import Stationary, distance
-from stratagp.parameters import Parameter, Value
+from stratagp.parameters import OPEN, Parameter, Value
 
 
 class PiecewisePolynomial(Stationary):
@@ -35,8 +35,8 @@ class PiecewisePolynomial(Stationary):
         self,
         smoothness: int = 2,
         dim: int = 1,
-        lengthscale: Value | Parameter = 1.0,
-        variance: Value | Parameter = 1.0,
+        lengthscale: Value | Parameter = OPEN,
+        variance: Value | Parameter = OPEN,
         ard: bool | int = False,
     ) -> None:
         super().__init__(lengthscale, variance, ard)

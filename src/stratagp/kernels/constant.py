@@ -14,7 +14,7 @@ from stratagp.kernels.base import Kernel
 from stratagp.kernels.expectations import Term, WithExpectations
 from stratagp.kernels.features import FeatureMap, Rng, Wave, check_request, drawn_features
 from stratagp.kernels.stationary import constant_diag
-from stratagp.parameters import Parameter, Value, positive
+from stratagp.parameters import OPEN, Parameter, Value, positive
 
 
 class Constant(WithExpectations):
@@ -22,7 +22,7 @@ class Constant(WithExpectations):
 
     differentiable = math.inf
 
-    def __init__(self, variance: Value | Parameter = 1.0) -> None:
+    def __init__(self, variance: Value | Parameter = OPEN) -> None:
         super().__init__()
         self.variance = positive(variance, name="variance")
 
@@ -64,7 +64,7 @@ class White(Kernel):
 
     differentiable = -1
 
-    def __init__(self, variance: Value | Parameter = 1.0) -> None:
+    def __init__(self, variance: Value | Parameter = OPEN) -> None:
         super().__init__()
         self.variance = positive(variance, name="variance")
 

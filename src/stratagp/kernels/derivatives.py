@@ -62,6 +62,21 @@ def gradient_gradient(kernel: Kernel, x: Any, z: Any = None) -> Float[Tensor, "*
     return torch.stack([torch.stack(row, -1) for row in table], -3)
 
 
+def slopes_of(function: Callable[[Tensor], Tensor], x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+    """``∂f(xᵢ)/∂x_ij`` of a function with one value a row, by autograd: of a prior mean, or of a drawn function.
+
+    The slopes have a graph where the values of the function would have one.
+
+    >>> slopes_of(lambda x: x.square().sum(1), torch.tensor([[1.0, 2.0]]))
+    tensor([[2., 4.]])
+    """
+    keep = torch.is_grad_enabled() and (x.requires_grad or function(x[:1]).requires_grad)
+    with torch.inference_mode(False), torch.enable_grad():
+        shift = torch.zeros_like(x, requires_grad=True)
+        slopes = _grad(function(x + shift).sum(), shift)
+    return slopes if keep else slopes.detach()
+
+
 class Derivatives(Kernel):
     """A process and its partial derivatives as one, to observe and predict values and slopes together.
 

@@ -13,7 +13,7 @@ from stratagp.errors import InputError
 from stratagp.kernels.base import Kernel
 from stratagp.kernels.expectations import Term, WithExpectations, row
 from stratagp.kernels.features import FeatureMap, Rng, Wave, check_request, drawn_features
-from stratagp.parameters import Parameter, Value, per_column, positive
+from stratagp.parameters import OPEN, Parameter, Value, per_column, positive
 from stratagp.types import Gaussian
 
 
@@ -30,7 +30,7 @@ class Linear(WithExpectations):
 
     differentiable = math.inf
 
-    def __init__(self, variance: Value | Parameter = 1.0, ard: bool | int = False) -> None:
+    def __init__(self, variance: Value | Parameter = OPEN, ard: bool | int = False) -> None:
         super().__init__()
         self.variance = per_column(variance, ard, name="variance")
 
@@ -84,7 +84,7 @@ class Polynomial(Kernel):
         self,
         degree: int = 2,
         offset: Value | Parameter = 1.0,
-        variance: Value | Parameter = 1.0,
+        variance: Value | Parameter = OPEN,
         ard: bool | int = False,
     ) -> None:
         super().__init__()

@@ -23,8 +23,9 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.kernels.spectral import Rng, gamma_scale, normal, student_frequencies
-from stratagp.kernels.stationary import Stationary, distance
-from stratagp.parameters import Parameter, Value
+from stratagp.kernels.stationary import Stationary
+from stratagp.linalg import matern_correlation, matern_kernel
+from stratagp.parameters import OPEN, Parameter, Value
 
 _CLOSED = {0.5: 0, 1.5: 1, 2.5: 2}
 _NEGLIGIBLE = 40.0  # e⁻⁴⁰ of the peak is cut off
@@ -52,8 +53,8 @@ class Matern(Stationary):
     def __init__(
         self,
         nu: float | Parameter = 2.5,
-        lengthscale: Value | Parameter = 1.0,
-        variance: Value | Parameter = 1.0,
+        lengthscale: Value | Parameter = OPEN,
+        variance: Value | Parameter = OPEN,
         ard: bool | int = False,
     ) -> None:
         super().__init__(lengthscale, variance, ard)
@@ -75,10 +76,21 @@ class Matern(Stationary):
 
     def profile(self, r2: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """The correlation, with derivatives that are exact where points coincide."""
-        if not isinstance(self.nu, Tensor) and self.nu in _CLOSED:
-            return _closed_form(2 * self.nu * r2, _CLOSED[self.nu])
+        if self._order is not None:
+            return matern_correlation(2 * self.nu * r2, self._order)
         nu = torch.as_tensor(self.nu, dtype=r2.dtype, device=r2.device)
         return bessel_correlation(2 * nu * r2, nu)
+
+    def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """The same formula, for a half-integer as one fused operation."""
+        if self._order is None:
+            return super().forward(x, z)
+        return matern_kernel(x, z, math.sqrt(2 * self.nu) / self.lengthscale, self.variance, self._order)
+
+    @property
+    def _order(self) -> int | None:
+        """0, 1 or 2 where ``ν`` is fixed at 1/2, 3/2 or 5/2."""
+        return None if isinstance(self.nu, Tensor) else _CLOSED.get(self.nu)
 
     def _draw_frequencies(self, n: int, dim: int, generator: Rng) -> Float[Tensor, "n dim"]:
         """A Student t with ``2ν`` degrees of freedom; while ``ν`` is learnt, the normal numbers behind it."""
@@ -97,36 +109,6 @@ def bessel_correlation(q2: Float[Tensor, "..."], nu: Float[Tensor, "..."]) -> Fl
     """
     shift = torch.lgamma(nu.detach())
     return _BesselIntegral.apply(q2, nu, shift, 0) * torch.exp(shift - torch.lgamma(nu))
-
-
-def _closed_form(q2: Tensor, order: int) -> Tensor:
-    return _HalfInteger.apply(q2, order) if order else torch.exp(-distance(q2))
-
-
-class _HalfInteger(torch.autograd.Function):
-    """``P₁ = (1 + q) e^(−q)`` and ``P₂ = (1 + q + q²/3) e^(−q)`` as functions of ``q²``.
-
-    ``dP₁/dq² = −½ e^(−q)`` and ``dP₂/dq² = −P₁/6`` have no square root of a vanishing distance to
-    differentiate, so second derivatives at coincident points are right; autograd through ``q`` would lose
-    them.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, q2: Tensor, order: int) -> Tensor:
-        q = q2.sqrt()
-        decay = torch.exp(-q)
-        first = (1 + q) * decay
-        ctx.order = order
-        if ctx.needs_input_grad[0]:
-            ctx.save_for_backward(q2, -0.5 * decay if order == 1 else first / -6)
-        return first if order == 1 else torch.addcmul(first, q2, decay, value=1 / 3)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        q2, slope = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            slope = _closed_form(q2, ctx.order - 1) / (-2 if ctx.order == 1 else -6)
-        return grad * slope, None
 
 
 class _BesselIntegral(torch.autograd.Function):

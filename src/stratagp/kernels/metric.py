@@ -16,7 +16,7 @@ from stratagp.kernels.features import FeatureMap, Rng, Wave, check_request, draw
 from stratagp.kernels.spectral import normal
 from stratagp.kernels.stationary import constant_diag
 from stratagp.linalg import gaussian_kernel
-from stratagp.parameters import Parameter, Value, lower_cholesky, positive
+from stratagp.parameters import OPEN, Parameter, Value, lower_cholesky, positive
 
 
 class MetricRBF(WithExpectations):
@@ -37,7 +37,7 @@ class MetricRBF(WithExpectations):
     differentiable = math.inf
 
     def __init__(
-        self, factor: int | Value | Sequence[Sequence[float]] | Parameter, variance: Value | Parameter = 1.0
+        self, factor: int | Value | Sequence[Sequence[float]] | Parameter, variance: Value | Parameter = OPEN
     ) -> None:
         super().__init__()
         self.factor = lower_cholesky(factor if isinstance(factor, Parameter) else _square(factor))

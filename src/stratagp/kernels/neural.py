@@ -12,7 +12,7 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.kernels.base import Kernel
 from stratagp.linalg import scaled_sqdist
-from stratagp.parameters import Parameter, Value, per_column, positive
+from stratagp.parameters import OPEN, Parameter, Value, per_column, positive
 
 
 class ArcSine(Kernel):
@@ -35,7 +35,7 @@ class ArcSine(Kernel):
         self,
         weight: Value | Parameter = 1.0,
         bias: Value | Parameter = 1.0,
-        variance: Value | Parameter = 1.0,
+        variance: Value | Parameter = OPEN,
         units: str = "erf",
         ard: bool | int = False,
     ) -> None:
@@ -88,7 +88,7 @@ class GaussianUnits(Kernel):
         self,
         width: Value | Parameter = 1.0,
         spread: Value | Parameter = 1.0,
-        variance: Value | Parameter = 1.0,
+        variance: Value | Parameter = OPEN,
         ard: bool | int = False,
     ) -> None:
         super().__init__()

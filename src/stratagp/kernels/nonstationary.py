@@ -13,7 +13,7 @@ from stratagp.errors import InputError
 from stratagp.kernels.base import Column, Kernel
 from stratagp.kernels.columns import column_position
 from stratagp.kernels.stationary import constant_diag
-from stratagp.parameters import Parameter, Value, positive, real
+from stratagp.parameters import OPEN, Parameter, Value, positive, real
 
 
 class Gibbs(Kernel):
@@ -33,7 +33,7 @@ class Gibbs(Kernel):
 
     differentiable = math.inf
 
-    def __init__(self, lengthscale: Any, variance: Value | Parameter = 1.0) -> None:
+    def __init__(self, lengthscale: Any, variance: Value | Parameter = OPEN) -> None:
         super().__init__()
         if not callable(lengthscale):
             raise InputError(
@@ -131,7 +131,7 @@ class Brownian(Kernel):
 
     differentiable = 0
 
-    def __init__(self, variance: Value | Parameter = 1.0) -> None:
+    def __init__(self, variance: Value | Parameter = OPEN) -> None:
         super().__init__()
         self.variance = positive(variance, name="variance")
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.kernels.base import Kernel
-from stratagp.parameters import Parameter, Value, positive
+from stratagp.parameters import OPEN, Parameter, Value, positive
 
 
 class KernelCache(NamedTuple):
@@ -41,7 +41,7 @@ class ObjectKernel(Kernel):
 
     def __init__(
         self,
-        variance: Value | Parameter = 1.0,
+        variance: Value | Parameter = OPEN,
         lengthscale: Value | Parameter | None = None,
         normalise: bool = True,
     ) -> None:
@@ -118,7 +118,7 @@ class PairFunction(ObjectKernel):
     def __init__(
         self,
         function: Callable[[Any, Any], float],
-        variance: Value | Parameter = 1.0,
+        variance: Value | Parameter = OPEN,
         lengthscale: Value | Parameter | None = None,
         normalise: bool = True,
     ) -> None:
@@ -190,7 +190,7 @@ class Precomputed(Kernel):
 
     matrix: Tensor
 
-    def __init__(self, matrix: Any, variance: Value | Parameter = 1.0) -> None:
+    def __init__(self, matrix: Any, variance: Value | Parameter = OPEN) -> None:
         super().__init__()
         matrix = torch.as_tensor(matrix, dtype=torch.float64)
         if matrix.dim() != 2 or matrix.shape[0] != matrix.shape[1] or not torch.allclose(matrix, matrix.mT):

@@ -14,7 +14,7 @@ from stratagp.kernels.features import FeatureMap, Rng, Wave, check_request, draw
 from stratagp.kernels.spectral import normal
 from stratagp.kernels.stationary import RBF, constant_diag
 from stratagp.linalg import gaussian_kernel
-from stratagp.parameters import Parameter, Value, per_column, positive
+from stratagp.parameters import OPEN, Open, Parameter, Value, per_column, positive
 
 
 class Cosine(Kernel):
@@ -31,7 +31,7 @@ class Cosine(Kernel):
     differentiable = math.inf
 
     def __init__(
-        self, period: Value | Parameter = 1.0, variance: Value | Parameter = 1.0, ard: bool | int = False
+        self, period: Value | Parameter = OPEN, variance: Value | Parameter = OPEN, ard: bool | int = False
     ) -> None:
         super().__init__()
         self.period = per_column(period, ard, name="period")
@@ -78,9 +78,9 @@ class Periodic(Kernel):
 
     def __init__(
         self,
-        lengthscale: Value | Parameter = 1.0,
-        period: Value | Parameter = 1.0,
-        variance: Value | Parameter = 1.0,
+        lengthscale: Value | Parameter = OPEN,
+        period: Value | Parameter = OPEN,
+        variance: Value | Parameter = OPEN,
         ard: bool | int = False,
     ) -> None:
         super().__init__()
@@ -119,11 +119,14 @@ class Periodic(Kernel):
         return Wave(self.variance.sqrt(), self._on_circles(x) @ (frequency * self._weight()).mT)
 
 
+_DRIFT = Open(10.0)
+
+
 def locally_periodic(
-    period: Value | Parameter = 1.0,
-    lengthscale: Value | Parameter = 1.0,
-    decay: Value | Parameter = 10.0,
-    variance: Value | Parameter = 1.0,
+    period: Value | Parameter = OPEN,
+    lengthscale: Value | Parameter = OPEN,
+    decay: Value | Parameter = _DRIFT,
+    variance: Value | Parameter = OPEN,
     ard: bool | int = False,
 ) -> Kernel:
     """``RBF · Periodic``: functions that repeat, but whose shape drifts over distances of ``decay``.

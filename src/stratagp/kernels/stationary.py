@@ -20,8 +20,9 @@ from stratagp.kernels.spectral import (
     student_frequencies,
     uniform,
 )
-from stratagp.linalg import gaussian_kernel, scaled_sqdist
-from stratagp.parameters import Parameter, Value, per_column, positive
+from stratagp.linalg import distance as distance
+from stratagp.linalg import gaussian_kernel, matern_correlation, matern_kernel, scaled_sqdist
+from stratagp.parameters import OPEN, Parameter, Value, per_column, positive
 
 
 class Stationary(Kernel):
@@ -34,7 +35,7 @@ class Stationary(Kernel):
     """
 
     def __init__(
-        self, lengthscale: Value | Parameter = 1.0, variance: Value | Parameter = 1.0, ard: bool | int = False
+        self, lengthscale: Value | Parameter = OPEN, variance: Value | Parameter = OPEN, ard: bool | int = False
     ) -> None:
         super().__init__()
         self.lengthscale = per_column(lengthscale, ard, name="lengthscale")
@@ -79,11 +80,6 @@ def constant_diag(variance: Float[Tensor, "..."], x: Float[Tensor, "*qx n d"]) -
     return value.expand(*torch.broadcast_shapes(value.shape[:-1], x.shape[:-2]), x.shape[-2])
 
 
-def distance(r2: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """``√r²`` with gradient zero, not infinity, where points coincide."""
-    return torch.where(r2 != 0, r2, torch.ones_like(r2)).sqrt() * (r2 != 0)
-
-
 class RBF(WithExpectations, Stationary):
     """The squared exponential, ``k(x, z) = variance · exp(−½ r²)``: infinitely smooth functions.
 
@@ -116,7 +112,11 @@ class Exponential(Stationary):
 
     def profile(self, r2: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """``exp(−r)``."""
-        return torch.exp(-distance(r2))
+        return matern_correlation(r2, 0)
+
+    def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """The same formula as one fused operation."""
+        return matern_kernel(x, z, 1 / self.lengthscale, self.variance, 0)
 
     def _draw_frequencies(self, n: int, dim: int, generator: Rng) -> Float[Tensor, "n dim"]:
         return student_frequencies(0.5, n, dim, generator)
@@ -132,9 +132,9 @@ class RationalQuadratic(Stationary):
 
     def __init__(
         self,
-        lengthscale: Value | Parameter = 1.0,
+        lengthscale: Value | Parameter = OPEN,
         alpha: Value | Parameter = 1.0,
-        variance: Value | Parameter = 1.0,
+        variance: Value | Parameter = OPEN,
         ard: bool | int = False,
     ) -> None:
         super().__init__(lengthscale, variance, ard)

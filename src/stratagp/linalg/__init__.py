@@ -22,6 +22,9 @@ from stratagp.linalg.kronecker import kron_trace as kron_trace
 from stratagp.linalg.kronecker import kron_trace_solve as kron_trace_solve
 from stratagp.linalg.kronecker import kron_triangular_solve as kron_triangular_solve
 from stratagp.linalg.leave_one_out import leave_one_out_log_density as leave_one_out_log_density
+from stratagp.linalg.radial import distance as distance
+from stratagp.linalg.radial import matern_correlation as matern_correlation
+from stratagp.linalg.radial import matern_kernel as matern_kernel
 from stratagp.linalg.roots import pivoted_cholesky as pivoted_cholesky
 from stratagp.linalg.roots import root as root
 from stratagp.linalg.student import student_log_density as student_log_density

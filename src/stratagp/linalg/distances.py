@@ -61,7 +61,7 @@ class _ScaledSqdist(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, z, weight = ctx.saved_tensors
-        return _contract(grad, x, z, weight, ctx.needs_input_grad)
+        return contract(grad, x, z, weight, ctx.needs_input_grad)
 
 
 class _GaussianKernel(torch.autograd.Function):
@@ -78,43 +78,50 @@ class _GaussianKernel(torch.autograd.Function):
         x, z, weight, variance, k = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative is wanted: everything in terms of k and the inputs
             h = grad * k
-            points = _contract(-0.5 * h, x, z, weight, ctx.needs_input_grad)
+            points = contract(-0.5 * h, x, z, weight, ctx.needs_input_grad)
             return *points, (h / variance).sum_to_size(variance.shape)
         return _gaussian_backward(grad, k, x, z, weight, variance, ctx.needs_input_grad)
 
 
 def _squares(x: Tensor, z: Tensor, weight: Tensor) -> Tensor:
-    xc, zc = _centre(x, z)
-    norms = _norm(xc, weight), _norm(zc, weight)
+    xc, zc = centre(x, z)
+    norms = scaled_norm(xc, weight), scaled_norm(zc, weight)
     r2 = _quadratic(xc, zc, weight, *norms, scale=1.0)
-    return _repair_(r2, xc, zc, weight, *norms)
+    return repair_(r2, xc, zc, weight, *norms)
 
 
 def _gaussian(x: Tensor, z: Tensor, weight: Tensor, variance: Tensor) -> Tensor:
     """The exponent by one product, unless the points span so many lengthscales that rounding would show in it."""
-    xc, zc = _centre(x, z)
-    x_norm, z_norm = _norm(xc, weight), _norm(zc, weight)
-    tolerance = 1e-11 if x.dtype == torch.float64 else 1e-5
-    if torch.finfo(x.dtype).eps * _largest(x_norm, z_norm) > tolerance:
+    xc, zc = centre(x, z)
+    x_norm, z_norm = scaled_norm(xc, weight), scaled_norm(zc, weight)
+    if rounding_shows(x_norm, z_norm):
         same, wide = x is z, x.double()
         r2 = _squares(wide, wide if same else z.double(), weight.double())
         return (variance.double() * torch.exp(-0.5 * r2)).to(x.dtype)
-    return _quadratic(xc, zc, weight, x_norm - 2 * _log(variance), z_norm, scale=-0.5).exp_()
+    return _quadratic(xc, zc, weight, x_norm - 2 * log_of(variance), z_norm, scale=-0.5).exp_()
 
 
-def _largest(x_norm: Tensor, z_norm: Tensor) -> float:
+def rounding_shows(x_norm: Tensor, z_norm: Tensor) -> bool:
+    """Whether squared distances by one product would be off by more than kernels may be."""
+    tolerance = 1e-11 if x_norm.dtype == torch.float64 else 1e-5
+    return torch.finfo(x_norm.dtype).eps * largest(x_norm, z_norm) > tolerance
+
+
+def largest(x_norm: Tensor, z_norm: Tensor) -> float:
+    """The largest of all norms; 0 where there are none."""
     if not x_norm.numel() or not z_norm.numel() or x_norm.is_meta:
         return 0.0
     return max(float(x_norm.max()), float(z_norm.max()))
 
 
-def _centre(x: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-    centre = z.detach().reshape(-1, z.shape[-1]).mean(0).nan_to_num(0.0, 0.0, 0.0)  # a bad row spoils itself alone
-    xc = x - centre
-    return xc, xc if x is z else z - centre
+def centre(x: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    """Both less the mean of ``z``."""
+    middle = z.detach().reshape(-1, z.shape[-1]).mean(0).nan_to_num(0.0, 0.0, 0.0)  # a bad row spoils itself alone
+    xc = x - middle
+    return xc, xc if x is z else z - middle
 
 
-def _norm(x: Tensor, weight: Tensor) -> Float[Tensor, "*q n"]:
+def scaled_norm(x: Tensor, weight: Tensor) -> Float[Tensor, "*q n"]:
     """``Σ_d w_d² x_d²``, without a tensor of size q × n × d where only the weights have a function axis."""
     if weight.dim() < 3 or x.dim() == 3:
         return (x * weight).square().sum(-1)
@@ -122,7 +129,7 @@ def _norm(x: Tensor, weight: Tensor) -> Float[Tensor, "*q n"]:
     return (weights @ x.square().mT).squeeze(-2)
 
 
-def _log(variance: Tensor) -> Tensor:
+def log_of(variance: Tensor) -> Tensor:
     """``log v`` in a shape that adds to norms ``*q n``."""
     return variance.log().squeeze(-1) if variance.dim() else variance.log()
 
@@ -131,8 +138,7 @@ def _quadratic(x: Tensor, z: Tensor, weight: Tensor, x_norm: Tensor, z_norm: Ten
     """``scale · (x_norm + z_norm − 2 Σ_d w_d² x_d z_d)`` by products of extended points."""
     scaled = z * weight.square()
     if x.dim() == 2 and scaled.dim() == 2 and x_norm.dim() == 1:
-        left = torch.cat([x, x_norm[:, None], torch.ones_like(x_norm)[:, None]], -1)
-        right = torch.cat([-2 * scaled, torch.ones_like(z_norm)[:, None], z_norm[:, None]], -1)
+        left, right = extended(x, scaled, x_norm, z_norm)
         return (scale * left) @ right.mT
     if scaled.dim() == 3 and x.dim() == 2:  # one product for all functions; z_norm rides along
         right = torch.cat([-2 * scale * scaled, scale * z_norm.expand(scaled.shape[:-1])[..., None]], -1)
@@ -143,12 +149,18 @@ def _quadratic(x: Tensor, z: Tensor, weight: Tensor, x_norm: Tensor, z_norm: Ten
     return cross + scale * x_norm[..., None] + scale * z_norm[..., None, :]
 
 
-def _repair_(r2: Tensor, x: Tensor, z: Tensor, weight: Tensor, x_norm: Tensor, z_norm: Tensor) -> Tensor:
+def extended(x: Tensor, scaled: Tensor, x_norm: Tensor, z_norm: Tensor) -> tuple[Tensor, Tensor]:
+    """Points ``[x, ‖x‖², 1]`` and ``[−2w²z, 1, ‖z‖²]``, whose products are the squared distances."""
+    left = torch.cat([x, x_norm[:, None], torch.ones_like(x_norm)[:, None]], -1)
+    return left, torch.cat([-2 * scaled, torch.ones_like(z_norm)[:, None], z_norm[:, None]], -1)
+
+
+def repair_(r2: Tensor, x: Tensor, z: Tensor, weight: Tensor, x_norm: Tensor, z_norm: Tensor) -> Tensor:
     """Recompute, from differences, the entries that lost more than half of their digits to cancellation."""
     if x is z:
         r2.diagonal(dim1=-2, dim2=-1).zero_()
     limit = torch.finfo(r2.dtype).eps ** 0.5
-    found = (r2 < limit * _largest(x_norm, z_norm)).nonzero(as_tuple=True)
+    found = (r2 < limit * largest(x_norm, z_norm)).nonzero(as_tuple=True)
     if not found[0].numel():
         return r2
     *function, i, j = found
@@ -166,32 +178,33 @@ def _pick(values: Tensor, function: list[Tensor], row: Tensor, axes: int) -> Ten
     return values[(*function, row)] if values.dim() == axes else values[row]
 
 
-def _contract(
+def contract(
     grad: Tensor, x: Tensor, z: Tensor, weight: Tensor, needs: tuple[bool, ...]
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """Derivatives of ``Σ G ∘ r²`` by the products of the module's docstring."""
-    x, z = _centre(x, z)
+    x, z = centre(x, z)
     d = x.shape[-1]
     to_x = to_z = to_weight = None
     if needs[1]:
-        gx, h = (grad.mT @ _with_ones(x)).split([d, 1], -1)
+        gx, h = (grad.mT @ with_ones(x)).split([d, 1], -1)
         to_z = (2 * weight.square() * (h * z - gx)).sum_to_size(z.shape)
     if needs[0] or not needs[1]:
-        gz, g = (grad @ _with_ones(z)).split([d, 1], -1)
+        gz, g = (grad @ with_ones(z)).split([d, 1], -1)
     if needs[0]:
         to_x = (2 * weight.square() * (g * x - gz)).sum_to_size(x.shape)
     if needs[2]:
         g = g if needs[0] or not needs[1] else grad.sum(-1, keepdim=True)
         h = h if needs[1] else grad.sum(-2).unsqueeze(-1)
-        to_weight = _weight_gradient(g, h, x, z, z * gx if needs[1] else x * gz, weight)
+        to_weight = weight_gradient(g, h, x, z, z * gx if needs[1] else x * gz, weight)
     return to_x, to_z, to_weight
 
 
-def _with_ones(x: Tensor) -> Tensor:
+def with_ones(x: Tensor) -> Tensor:
+    """``[x, 1]``."""
     return torch.cat([x, torch.ones_like(x[..., :1])], -1)
 
 
-def _weight_gradient(g: Tensor, h: Tensor, x: Tensor, z: Tensor, cross: Tensor, weight: Tensor) -> Tensor:
+def weight_gradient(g: Tensor, h: Tensor, x: Tensor, z: Tensor, cross: Tensor, weight: Tensor) -> Tensor:
     """``2w ∘ (Σᵢ gᵢ xᵢ² + Σⱼ hⱼ zⱼ² − 2 Σ cross)`` for column sums of ``cross``, either ``x ∘ Gz`` or ``z ∘ Gᵀx``."""
     squares = g.mT @ x.square() + h.mT @ z.square() - 2 * cross.sum(-2, keepdim=True)
     return (2 * weight * squares).sum_to_size(weight.shape)
@@ -204,9 +217,9 @@ def _gaussian_backward(
     if k.dim() == 3 or needs[0] or needs[1]:
         full = grad * k
         to_variance = (full.sum((-2, -1), keepdim=True) / variance).sum_to_size(variance.shape) if needs[3] else None
-        return *_contract(full.mul_(-0.5), x, z, weight, needs), to_variance
-    xc, zc = _centre(x, z)
-    right = _with_ones(zc)
+        return *contract(full.mul_(-0.5), x, z, weight, needs), to_variance
+    xc, zc = centre(x, z)
+    right = with_ones(zc)
     products = torch.empty(len(k), right.shape[1], dtype=k.dtype, device=k.device)
     h = torch.zeros(k.shape[1], 1, dtype=k.dtype, device=k.device)
     step = max(1, _CHUNK // max(1, k.shape[1]))
@@ -217,5 +230,5 @@ def _gaussian_backward(
         torch.mm(part, right, out=products[rows])
         h += part.sum(0)[:, None]
     gz, g = products.split([x.shape[1], 1], -1)
-    to_weight = -0.5 * _weight_gradient(g, h, xc, zc, xc * gz, weight) if needs[2] else None
+    to_weight = -0.5 * weight_gradient(g, h, xc, zc, xc * gz, weight) if needs[2] else None
     return None, None, to_weight, (g.sum() / variance).sum_to_size(variance.shape) if needs[3] else None

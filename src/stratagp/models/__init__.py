@@ -6,6 +6,8 @@ from stratagp.models.classification import MulticlassLaplace as MulticlassLaplac
 from stratagp.models.classification import MulticlassPosterior as MulticlassPosterior
 from stratagp.models.exact import ExactGP as ExactGP
 from stratagp.models.exact import ExactPosterior as ExactPosterior
+from stratagp.models.heteroscedastic import HeteroscedasticGP as HeteroscedasticGP
+from stratagp.models.heteroscedastic import HeteroscedasticPosterior as HeteroscedasticPosterior
 from stratagp.models.process import Process as Process
 from stratagp.models.sparse import SparseGP as SparseGP
 from stratagp.models.sparse import SparsePosterior as SparsePosterior

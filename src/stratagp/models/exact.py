@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,18 +11,25 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import InputError
-from stratagp.kernels import Kernel, gradient_gradient, value_gradient
-from stratagp.kernels.base import as_tensor
-from stratagp.linalg import cholesky
+from stratagp.kernels import Derivatives, Kernel
+from stratagp.kernels.derivatives import slopes_of
+from stratagp.linalg import cholesky, gaussian_log_density, leave_one_out_log_density
 from stratagp.means import Zero
-from stratagp.models.inputs import check_data, check_points
+from stratagp.models.exact_posterior import DerivativeProcess as DerivativeProcess
+from stratagp.models.exact_posterior import ExactPosterior as ExactPosterior
+from stratagp.models.inputs import (
+    check_column,
+    check_data,
+    check_points,
+    refuse_contradictions,
+    row_noise,
+    wants_gradient,
+)
+from stratagp.models.memory import check_memory
 from stratagp.models.process import Process
-from stratagp.objectives import log_evidence, log_leave_one_out
+from stratagp.objectives.evidence import CovarianceOf
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value, positive
-from stratagp.types import Gaussian
-
-_CHUNK = 2**24  # numbers of a cross-covariance that are held at once when predicting
 
 
 class ExactGP(Parameterised, Process):
@@ -66,15 +72,41 @@ class ExactGP(Parameterised, Process):
         """One function from the prior: ``m(x) + φ(x)w`` with ``w ~ N(0, I)``; its first call fixes the columns."""
         return _PriorFunction(self, n_features, generator)
 
+    def with_slopes(self) -> ExactGP:
+        """The process and its slopes as one, with the same parameters.
+
+        Its points have one more column: 0 for the value ``f(x)``, ``j = 1 … d`` for the slope along the ``j``-th
+        column; :func:`~stratagp.kernels.with_derivatives` writes it.
+        """
+        noise = self.parameter("noise") if "noise" in self._modules else 0
+        return ExactGP(Derivatives(self.kernel), _MeanWithSlopes(self.mean), noise)
+
+    def derivative(self, column: Any) -> DerivativeProcess:
+        """The process ``∂f/∂x_column``, columns being counted from 0, for a differentiable kernel.
+
+        >>> from stratagp import kernels as k
+        >>> ExactGP(k.RBF(lengthscale=0.5)).derivative(0).variance(torch.zeros(1, 1)).item()  # 1/ℓ²
+        4.0
+        """
+        check_column(column)
+        return DerivativeProcess(self, column)
+
     def log_evidence(self, x: Any, y: Any, noise: Any = None) -> Float[Tensor, ""]:
-        """``log p(y | x)``: the score of the hyperparameters. ``noise`` gives each row its own variance."""
-        x, y = check_data(self.kernel, x, y)
-        return log_evidence(self.kernel, self.mean, _noise(self, y, noise), x, y)
+        """``log p(y | x)``: the score of the hyperparameters. ``noise`` gives each row its own variance.
+
+        ``y`` is ``n``, or ``n q`` for independent functions that share kernel and noise: their sum, from one factor.
+        """
+        x, y, given = self._data(x, y, noise)
+        check_memory(len(y), "the evidence", 2.2, y.element_size())
+        return gaussian_log_density(self._residual(x, y), self.kernel(x), given, CovarianceOf(self.kernel))
 
     def log_leave_one_out(self, x: Any, y: Any, noise: Any = None) -> Float[Tensor, ""]:
-        """``Σ log p(yᵢ | y₋ᵢ)``: a score that depends less on the prior being right."""
-        x, y = check_data(self.kernel, x, y)
-        return log_leave_one_out(self.kernel, self.mean, _noise(self, y, noise), x, y)
+        """``Σ log p(yᵢ | y₋ᵢ)``: a score that depends less on the prior being right; ``y`` is ``n`` or ``n q``."""
+        x, y, given = self._data(x, y, noise)
+        check_memory(len(y), "the leave-one-out score", 7 if torch.is_grad_enabled() else 2, y.element_size())
+        covariance, name = self.kernel(x), CovarianceOf(self.kernel)
+        columns = self._residual(x, y).unbind(1)
+        return torch.stack([leave_one_out_log_density(r, covariance, given, name) for r in columns]).sum()
 
     def log_posterior(self, x: Any, y: Any, noise: Any = None) -> Float[Tensor, ""]:
         """``log p(y | x, θ) + log p(θ)``: the score to maximise where parameters have priors (MAP)."""
@@ -85,127 +117,43 @@ class ExactGP(Parameterised, Process):
 
         The posterior keeps a copy of the process, so later training does not change it.
         """
-        x, y = check_data(self.kernel, x, y)
-        with torch.no_grad():
-            given = _noise(self, y, noise).expand(len(y))
-            factor = cholesky(self.kernel(x) + torch.diag(given), f"the covariance of {self.kernel}")
-            residual = y - self.mean(x)
-            alpha = torch.cholesky_solve(residual[:, None], factor).squeeze(-1)
-        return ExactPosterior(copy.deepcopy(self), x, residual, given, factor, alpha)
+        return self._posteriors(*self._data(x, y, noise, several=False))[0]
 
+    def condition_each(self, x: Any, y: Any, noise: Any = None) -> list[ExactPosterior]:
+        """A posterior for each column of ``y``, ``n q``: independent functions observed at the same places.
 
-@dataclass(frozen=True)
-class ExactPosterior(Process):
-    """A Gaussian process given data: ``α = C⁻¹(y − m)`` and ``L Lᵀ = C = K + noise`` answer every question.
-
-    Gradients with respect to points pass through where the points ask for them.
-    """
-
-    prior: ExactGP
-    x: Any
-    residual: Float[Tensor, " n"]
-    noise: Float[Tensor, " n"]
-    factor: Float[Tensor, "n n"] = field(repr=False)
-    alpha: Float[Tensor, " n"] = field(repr=False)
-
-    def mean(self, x: Any) -> Float[Tensor, " m"]:
-        """``m(x) + k(x, X) α``."""
-        return self._in_chunks(x, lambda rows: self.prior.mean(rows) + self.prior.kernel(rows, self.x) @ self.alpha)
-
-    def variance(self, x: Any) -> Float[Tensor, " m"]:
-        """``k(x, x) − |L⁻¹ k(X, x)|²`` at each row."""
-        return self.marginals(x).var[:, 0]
-
-    def marginals(self, x: Any) -> Gaussian:
-        """Mean and variance at each row, as ``n 1``, from one cross-covariance."""
-        belief = self.component(self.prior.kernel, x)
-        return Gaussian(self._in_chunks(x, self.prior.mean)[:, None] + belief.mean, belief.var)
-
-    def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "m p"]:
-        """``k(x, z) − (L⁻¹ k(X, x))ᵀ L⁻¹ k(X, z)``."""
-        with torch.set_grad_enabled(_wants_gradient(x, z)):
-            left = self._whiten(self.prior.kernel(self.x, x))
-            right = left if z is None else self._whiten(self.prior.kernel(self.x, z))
-            return self.prior.kernel(x, z) - left.mT @ right
-
-    def component(self, kernel: Kernel, x: Any) -> Gaussian:
-        """The posterior of one additive part of the function, given by its kernel: an effect, a trend, a season.
-
-        ``kernel`` is one of the summands of the model's kernel (``gp.kernel.parts``), or an effect of an additive
-        kernel (``gp.kernel.component(columns)``), as it was when the model was conditioned.
+        The covariance is factored once, and the posteriors share the factor.
         """
-        both = self._in_chunks(x, lambda rows: self._mean_and_variance(kernel, rows))
-        return Gaussian(both[:, :1], both[:, 1:])
+        return self._posteriors(*self._data(x, y, noise))
 
-    def gradient(self, x: Float[Tensor, "m d"]) -> tuple[Float[Tensor, "m d"], Float[Tensor, "m d d"]]:
-        """Mean and covariance of the gradient ``∇f`` at each row, for a differentiable kernel.
+    def _data(self, x: Any, y: Any, noise: Any, several: bool = True) -> tuple[Any, Float[Tensor, "n *q"], Tensor]:
+        x, y = check_data(self.kernel, x, y, several=several)
+        given = row_noise(self, y, noise)
+        refuse_contradictions(x, y, given)
+        return x, y, given
 
-        The prior mean must not depend on the place.
-        """
+    def _posteriors(self, x: Any, y: Float[Tensor, "n *q"], noise: Tensor) -> list[ExactPosterior]:
+        check_memory(len(y), "conditioning", 2, y.element_size())
         with torch.no_grad():
-            cross = value_gradient(self.prior.kernel, self.x, x)
-            half = self._whiten(cross.flatten(1)).unflatten(1, x.shape)
-            rows = [gradient_gradient(self.prior.kernel, row[None])[0, :, 0] for row in x]
-            return torch.einsum("nmd,n->md", cross, self.alpha), torch.stack(rows) - torch.einsum(
-                "nmd,nme->mde", half, half
-            )
+            given = noise.expand(len(y))
+            factor = cholesky(_noisy(self.kernel(x), given), CovarianceOf(self.kernel))
+            residual = self._residual(x, y)
+            alpha = torch.cholesky_solve(residual, factor)
+        prior, columns = copy.deepcopy(self), zip(residual.unbind(1), alpha.unbind(1), strict=True)
+        return [ExactPosterior(prior, x, r, given, factor, a) for r, a in columns]
 
-    def leave_one_out(self) -> Gaussian:
-        """Each observation predicted from all others, noise included, in closed form: ``n 1``."""
-        precision = torch.cholesky_inverse(self.factor).diagonal()
-        with torch.no_grad():
-            mean = self.prior.mean(self.x) + self.residual - self.alpha / precision
-        return Gaussian(mean[:, None], 1 / precision[:, None])
+    def _residual(self, x: Any, y: Float[Tensor, "n *q"]) -> Float[Tensor, "n columns"]:
+        return y.reshape(len(y), -1) - self.mean(x)[:, None]
 
-    def log_evidence(self) -> Float[Tensor, ""]:
-        """``log p(y)`` of the data this posterior has seen."""
-        normal = torch.distributions.MultivariateNormal(torch.zeros_like(self.residual), scale_tril=self.factor)
-        return normal.log_prob(self.residual)
+    def _points(self, x: Any) -> Any:
+        return check_points(self.kernel, x)
 
-    def condition(self, x: Any, y: Any, noise: Any = None) -> ExactPosterior:
-        """The posterior with more data, from the factor at hand: only the new rows are factored.
 
-        L ← [[L, 0], [L₂₁, L₂₂]],   L₂₁ = k(X₂, X) L⁻ᵀ,   L₂₂ L₂₂ᵀ = k(X₂, X₂) + noise − L₂₁ L₂₁ᵀ
-        """
-        x, y = check_data(self.prior.kernel, x, y)
-        with torch.no_grad():
-            given = _noise(self.prior, y, noise).expand(len(y))
-            below = self._whiten(self.prior.kernel(self.x, x)).mT
-            corner = self.prior.kernel(x) + torch.diag(given) - below @ below.mT
-            corner = cholesky(corner, f"the covariance of {self.prior.kernel} at the new rows")
-            top = torch.cat([self.factor, torch.zeros_like(below.mT)], 1)
-            factor = torch.cat([top, torch.cat([below, corner], 1)])
-            residual = torch.cat([self.residual, y - self.prior.mean(x)])
-            alpha = torch.cholesky_solve(residual[:, None], factor).squeeze(-1)
-        points = torch.cat([self.x, x]) if isinstance(x, Tensor) else [*self.x, *x]
-        return ExactPosterior(self.prior, points, residual, torch.cat([self.noise, given]), factor, alpha)
-
-    def draw(self, n_features: int = 1000, generator: torch.Generator | None = None) -> Callable[[Any], Tensor]:
-        """One function by Matheron's rule: a prior draw ``g``, corrected to agree with the data.
-
-        f(x) = g(x) + k(x, X) C⁻¹ (y − g(X) − ε),   ε ~ N(0, noise)
-        """
-        prior = self.prior.draw(n_features, generator)
-        with torch.no_grad():
-            epsilon = torch.randn(self.noise.shape, generator=generator, dtype=self.noise.dtype) * self.noise.sqrt()
-            gap = self.residual + self.prior.mean(self.x) - prior(self.x) - epsilon
-            weights = torch.cholesky_solve(gap[:, None], self.factor).squeeze(-1)
-        return lambda x: prior(x) + self._in_chunks(x, lambda rows: self.prior.kernel(rows, self.x) @ weights)
-
-    def _mean_and_variance(self, kernel: Kernel, x: Any) -> Float[Tensor, "m 2"]:
-        cross = kernel(self.x, x)
-        var = (kernel.diag(x) - self._whiten(cross).square().sum(0)).clamp_min(0)
-        return torch.stack([cross.mT @ self.alpha, var], 1)
-
-    def _whiten(self, cross: Float[Tensor, "n p"]) -> Float[Tensor, "n p"]:
-        return torch.linalg.solve_triangular(self.factor, cross, upper=False)
-
-    def _in_chunks(self, x: Any, answer: Callable[[Any], Tensor]) -> Tensor:
-        """An answer a row at a time, for as many rows at once as a bounded cross-covariance allows."""
-        x = check_points(self.prior.kernel, x)
-        step = max(1, _CHUNK // max(1, len(self.alpha)))
-        with torch.set_grad_enabled(_wants_gradient(x)):
-            return torch.cat([answer(x[start : start + step]) for start in range(0, max(1, len(x)), step)])
+def _noisy(covariance: Float[Tensor, "n n"], noise: Float[Tensor, " n"]) -> Float[Tensor, "n n"]:
+    """``covariance + diag(noise)`` in one new matrix; a kernel may keep the one that it hands out."""
+    covariance = covariance.clone()
+    covariance.diagonal().add_(noise)
+    return covariance
 
 
 class _PriorFunction:
@@ -217,7 +165,7 @@ class _PriorFunction:
         self.weights = torch.zeros(0)
 
     def __call__(self, x: Tensor) -> Float[Tensor, " n"]:
-        with torch.set_grad_enabled(_wants_gradient(x)):
+        with torch.set_grad_enabled(wants_gradient(x)):
             if self.features is None:
                 self.features = self.prior.kernel.random_features(self.n_features, x.shape[-1], self.generator)
                 size = self.features(x[:1]).shape[-1]
@@ -225,14 +173,14 @@ class _PriorFunction:
             return self.prior.mean(x) + self.features(x) @ self.weights
 
 
-def _wants_gradient(*points: Any) -> bool:
-    return torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in points)
+class _MeanWithSlopes(Parameterised):
+    """``m(x)`` at rows of values and ``∂_j m(x)`` at rows of slopes, as :class:`Derivatives` labels them."""
 
+    def __init__(self, mean: Any) -> None:
+        super().__init__()
+        self.mean = mean
 
-def _noise(gp: ExactGP, y: Tensor, noise: Any) -> Tensor:
-    if noise is None:
-        return gp.noise
-    given = as_tensor(noise, "noise").to(y)
-    if given.shape != y.shape or not bool((given >= 0).all()):
-        raise InputError(f"noise must be one variance ≥ 0 for each of {len(y)} rows, got shape {tuple(given.shape)}")
-    return given
+    def forward(self, x: Float[Tensor, "n columns"]) -> Float[Tensor, " n"]:
+        """One entry of ``[m, ∂₁m, …, ∂_d m]`` for each row."""
+        places, label = x[:, :-1], x[:, -1:].detach().long()
+        return torch.cat([self.mean(places)[:, None], slopes_of(self.mean, places)], 1).gather(1, label)[:, 0]

@@ -14,7 +14,7 @@ from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 from stratagp.linalg.gram import CHUNK, whiten
 from stratagp.means import Mean, Zero
-from stratagp.models.inputs import check_data, check_points
+from stratagp.models.inputs import check_data, check_points, row_noise
 from stratagp.objectives.collapsed import check_inducing, fitc, fitc_noise, project, sgpr, upper_bound
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value, positive, real
@@ -65,21 +65,24 @@ class SparseGP(Parameterised):
         self.noise = positive(noise, name="noise")
         self.bound, self.chunk = bound, chunk
 
-    def log_evidence(self, x: Any, y: Any) -> Float[Tensor, ""]:
-        """The chosen score of hyperparameters and inducing points: a lower bound on ``log p(y | x)`` for "sgpr"."""
-        x, y = self._check(x, y)
-        return _BOUNDS[self.bound](self.kernel, self.z, self.mean, self.noise, x, y, self.chunk)
+    def log_evidence(self, x: Any, y: Any, noise: Any = None) -> Float[Tensor, ""]:
+        """The chosen score of hyperparameters and inducing points: a lower bound on ``log p(y | x)`` for "sgpr".
 
-    def upper_bound(self, x: Any, y: Any) -> Float[Tensor, ""]:
+        ``noise`` gives each row its own variance.
+        """
+        x, y = self._check(x, y)
+        return _BOUNDS[self.bound](self.kernel, self.z, self.mean, row_noise(self, y, noise), x, y, self.chunk)
+
+    def upper_bound(self, x: Any, y: Any, noise: Any = None) -> Float[Tensor, ""]:
         """What ``log p(y | x)`` of the exact process cannot exceed: far above SGPR's bound, ``m`` is too small."""
         x, y = self._check(x, y)
-        return upper_bound(self.kernel, self.z, self.mean, self.noise, x, y, self.chunk)
+        return upper_bound(self.kernel, self.z, self.mean, row_noise(self, y, noise), x, y, self.chunk)
 
-    def condition(self, x: Any, y: Any) -> SparsePosterior:
+    def condition(self, x: Any, y: Any, noise: Any = None) -> SparsePosterior:
         """The process given the observations, with the optimal Gaussian belief about the inducing values."""
         x, y = self._check(x, y)
         with torch.no_grad():
-            noise = self.noise
+            noise = row_noise(self, y, noise)
             if self.bound == "fitc":
                 noise = fitc_noise(self.kernel, self.z, noise, x, self.chunk)
             seen = project(self.kernel, self.z, noise, x, y - self.mean(x), self.chunk)
@@ -111,6 +114,19 @@ class SparsePosterior:
         with torch.no_grad():
             parts = [self._chunk(rows) for rows in x.split(self.prior.chunk or max(1, CHUNK // len(self.z)))]
         return Gaussian(torch.cat([mean for mean, _ in parts]), torch.cat([var for _, var in parts]))
+
+    def mean(self, x: Any) -> Float[Tensor, " n"]:
+        """The expected function at each row."""
+        return self.marginals(x).mean[:, 0]
+
+    def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "n p"]:
+        """``k(x, x') − aᵀa' + cᵀc'`` between all rows of ``x`` and ``z``, or of ``x`` with itself."""
+        kernel = self.prior.kernel
+        left = check_points(kernel, x)
+        right = left if z is None else check_points(kernel, z)
+        with torch.no_grad():
+            a, b = (whiten(kernel(rows, self.z), self.factor) for rows in (left, right))
+            return kernel(left, right) - a @ b.mT + whiten(a, self.inner) @ whiten(b, self.inner).mT
 
     def _chunk(self, x: Tensor) -> tuple[Tensor, Tensor]:
         a = whiten(self.prior.kernel(x, self.z), self.factor)

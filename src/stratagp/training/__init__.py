@@ -1,6 +1,11 @@
-"""Training: optimisers that see an objective as a callable, and the choice of inducing points."""
+"""Training: optimisers and samplers that see an objective as a callable, and the choice of inducing points."""
 
+from stratagp.training.curvature import Hyperparameter as Hyperparameter
+from stratagp.training.curvature import HyperparameterTable as HyperparameterTable
+from stratagp.training.curvature import hessian as hessian
 from stratagp.training.inducing import greedy_points as greedy_points
 from stratagp.training.inducing import kmeans_points as kmeans_points
 from stratagp.training.lbfgs import Result as Result
 from stratagp.training.lbfgs import maximise as maximise
+from stratagp.training.restarts import maximise_from_many as maximise_from_many
+from stratagp.training.start import start_from_data as start_from_data

@@ -14,6 +14,7 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor, nn
 
 from stratagp.errors import ConvergenceWarning, InputError, NotPositiveDefiniteError, NumericalWarning
+from stratagp.training.free import gather, scatter, value_and_gradient
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def maximise(objective: Callable[[], Tensor], parameters: Iterable[nn.Parameter]
         end = search.run(max_iterations)
         if not end.success and end.nit < max_iterations:  # the line search gave up: once more, from the best point
             end = search.run(max_iterations)
-    _scatter(free, search.best)
+    scatter(free, search.best)
     with torch.no_grad():
         objective()
     converged = bool(end.success) or search.is_flat()
@@ -68,7 +69,7 @@ class _Search:
 
     def __init__(self, objective: Callable[[], Tensor], free: list[nn.Parameter]) -> None:
         self.objective, self.free = objective, free
-        self.best, self.value = _gather(free), -np.inf
+        self.best, self.value = gather(free), -np.inf
         self.gradient = np.full_like(self.best, np.inf)
         self.evaluations = 0
 
@@ -87,13 +88,7 @@ class _Search:
     def evaluate(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """The objective and its gradient at ``theta``."""
         self.evaluations += 1
-        _scatter(self.free, theta)
-        for parameter in self.free:
-            parameter.grad = None
-        score = self.objective()
-        score.backward()
-        gradient = [_flat(p.grad if p.grad is not None else torch.zeros_like(p)) for p in self.free]
-        return float(score.detach()), np.concatenate(gradient)
+        return value_and_gradient(self.objective, self.free, theta)
 
     def loss(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """What scipy minimises; where the objective fails, a wall clearly above the best point.
@@ -114,19 +109,3 @@ class _Search:
     def is_flat(self) -> bool:
         """Whether the best point is a maximum as far as rounding lets one tell."""
         return bool(np.abs(self.gradient).max() <= 1e-4 * max(1.0, abs(self.value)))
-
-
-def _flat(tensor: Tensor) -> np.ndarray:
-    return tensor.detach().double().cpu().numpy().ravel()
-
-
-def _gather(parameters: list[nn.Parameter]) -> np.ndarray:
-    return np.concatenate([_flat(p) for p in parameters])
-
-
-def _scatter(parameters: list[nn.Parameter], theta: np.ndarray) -> None:
-    start = 0
-    for p in parameters:
-        values = torch.from_numpy(theta[start : start + p.numel()].copy())
-        p.data.copy_(values.reshape(p.shape))
-        start += p.numel()

@@ -1,0 +1,187 @@
+"""One column of a table as numbers: what kind it is, its values, its categories.
+
+Dates become days since 1970-01-01 (in UTC where they know their zone), durations become days. Missing entries are NaN.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float64
+
+from stratagp.data.tables import Column
+from stratagp.errors import InputError
+
+Kind = Literal["number", "date", "duration", "category"]
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+_DAY = datetime.timedelta(days=1)
+_TRUTH = (bool, np.bool_)
+_TYPES: dict[Kind, Any] = {
+    "date": (datetime.date,),
+    "duration": (datetime.timedelta,),
+    "number": (int, float, Decimal, Fraction, np.integer, np.floating, np.bool_),
+}
+_SHOWN = 10  # categories that a message lists
+
+
+def kind_of(column: Column, auto: bool) -> Kind:
+    """What a column holds; ``auto`` lets text, booleans and categoricals be categories, otherwise text is refused.
+
+    Objects are judged by their values: a column of objects that are all numbers holds numbers.
+
+    >>> kind_of(Column("0", np.array(["2020-01-01"], "datetime64[D]")), auto=True)
+    'date'
+    """
+    kind = column.values.dtype.kind
+    if kind == "c":
+        raise InputError(f"X: Complex data not supported, but column {column.label} is complex: split it in two")
+    if auto and (column.declared is not None or kind == "b"):
+        return "category"
+    by_kind: dict[str, Kind] = {
+        "b": "number",
+        "i": "number",
+        "u": "number",
+        "f": "number",
+        "M": "date",
+        "m": "duration",
+    }
+    return by_kind[kind] if kind in by_kind else _kind_of_objects(column, auto)
+
+
+def to_numbers(column: Column, kind: Kind) -> Float64[np.ndarray, " n"]:
+    """A column of numbers, dates or durations as float64, NaN where it is missing.
+
+    >>> to_numbers(Column("0", np.array(["1970-01-03T12", "NaT"], "datetime64[h]")), "date")
+    array([2.5, nan])
+    """
+    values = column.values
+    if values.dtype.kind == "c":
+        raise InputError(f"X: Complex data not supported, but column {column.label} is complex: split it in two")
+    if values.dtype.kind == "M" and kind == "date":
+        return (values - np.datetime64("1970-01-01")) / np.timedelta64(1, "D")
+    if values.dtype.kind == "m" and kind == "duration":
+        return values / np.timedelta64(1, "D")
+    if values.dtype.kind in "biuf" and kind == "number":
+        return values.astype(np.float64)
+    return np.array([_number(value, row, column, kind) for row, value in enumerate(_objects(column))], dtype=np.float64)
+
+
+def categories_of(column: Column) -> list[Any]:
+    """The categories of a column: as declared, else its distinct values in sorted order.
+
+    >>> categories_of(Column("0", np.array(["b", "a", "b", None], dtype=object)))
+    ['a', 'b']
+    """
+    if column.declared is not None:
+        found: list[Any] = column.declared
+    else:
+        found = _in_order(_distinct(column))
+    if not found:
+        raise InputError(f"X: column {column.label} has no categories, as all its values are missing: drop the column")
+    return found
+
+
+def to_codes(column: Column, categories: list[Any], ignore: bool, remedy: str) -> Float64[np.ndarray, " n"]:
+    """The position of each value among ``categories``; NaN where it is missing, −1 for the unknown if ``ignore``.
+
+    >>> to_codes(Column("0", np.array(["b", "a", None], dtype=object)), ["a", "b"], ignore=False, remedy="")
+    array([ 1.,  0., nan])
+    """
+    positions = {category: float(i) for i, category in enumerate(categories)}
+    codes = np.empty(len(column.values))
+    for row, value in enumerate(_objects(column)):
+        code = np.nan if is_missing(value) else positions.get(_hashable(value, row, column), -1.0)
+        if code < 0 and not ignore:
+            raise InputError(
+                f"X has the category {value!r} in row {row}, column {column.label}, which was not in the training "
+                f"data; known are {_listed(categories)}: {remedy}"
+            )
+        codes[row] = code
+    return codes
+
+
+def is_missing(value: Any) -> bool:
+    """Whether an object is None, NaN, NaT or pandas' NA."""
+    if isinstance(value, (float, np.floating)):
+        return bool(value != value)
+    return value is None or type(value).__name__ in {"NAType", "NaTType"}
+
+
+def _kind_of_objects(column: Column, auto: bool) -> Kind:
+    present = [(row, value) for row, value in enumerate(_objects(column)) if not is_missing(value)]
+    if not present:
+        return "number"
+    for kind, types in _TYPES.items():
+        if all(isinstance(value, types) and not (auto and isinstance(value, _TRUTH)) for _, value in present):
+            return kind
+    if auto:
+        return "category"
+    row, value = next((row, value) for row, value in present if not isinstance(value, _TYPES["number"]))
+    raise _not_a_number(value, row, column)
+
+
+def _number(value: Any, row: int, column: Column, kind: Kind) -> float:
+    if is_missing(value):
+        return np.nan
+    if not isinstance(value, _TYPES[kind]):
+        raise _not_a_number(value, row, column, kind)
+    if isinstance(value, datetime.datetime):
+        return ((value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)) - _EPOCH) / _DAY
+    if isinstance(value, datetime.date):
+        return float(value.toordinal() - _EPOCH.toordinal())
+    if isinstance(value, datetime.timedelta):
+        return value / _DAY
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf
+
+
+def _not_a_number(value: Any, row: int, column: Column, kind: Kind = "number") -> InputError:
+    place = f"row {row}, column {column.label}"
+    if kind != "number":
+        return InputError(f"X has {value!r} in {place}, where fit saw {kind}s: give {kind}s there")
+    given = "string" if isinstance(value, str) else type(value).__name__
+    return InputError(
+        f"X: could not convert {given} to float: {value!r} in {place}; name the column in "
+        f"categorical=[{column.label}] if it holds categories, or encode it as numbers first"
+    )
+
+
+def _objects(column: Column) -> list[Any]:
+    """The values as Python objects; times in microseconds, which Python knows, whatever their unit was."""
+    kind = column.values.dtype.kind
+    return (column.values.astype(f"{kind}8[us]") if kind in "Mm" else column.values).tolist()
+
+
+def _distinct(column: Column) -> set[Any]:
+    return {_hashable(value, row, column) for row, value in enumerate(_objects(column)) if not is_missing(value)}
+
+
+def _hashable(value: Any, row: int, column: Column) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        raise InputError(
+            f"X has {value!r} in row {row}, column {column.label}, which cannot be a category: use strings or numbers"
+        ) from None
+    return value.item() if isinstance(value, (np.bool_, np.number, np.str_)) else value
+
+
+def _in_order(values: Iterable[Any]) -> list[Any]:
+    values = list(values)
+    try:
+        return sorted(values)
+    except TypeError:
+        return sorted(values, key=lambda value: (type(value).__name__, str(value)))
+
+
+def _listed(categories: list[Any]) -> str:
+    shown = ", ".join(map(repr, categories[:_SHOWN]))
+    return shown if len(categories) <= _SHOWN else f"{shown}, … ({len(categories)} in all)"

@@ -1,0 +1,240 @@
+"""From a table with numbers, dates and categories to the numbers that a kernel sees."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64
+
+from stratagp.data.columns import Kind, categories_of, kind_of, to_codes, to_numbers
+from stratagp.data.tables import Column, Table, as_array, is_frame, read_table
+from stratagp.errors import InputError
+
+_SHOWN = 10  # columns that a message lists
+
+
+class Encoded(NamedTuple):
+    """Numbers for a kernel, and where they are missing (NaN in ``values``); None where nothing is."""
+
+    values: Float64[np.ndarray, "n d"]
+    missing: Bool[np.ndarray, "n d"] | None
+
+
+class TableEncoder:
+    """Columns of numbers as they are, dates and durations in days, categories as indicators or codes.
+
+    one-hot: xⱼ = [value is category j], j = 1 … k;   codes: x = j ∈ {0, …, k−1}
+
+    A date is the number of days since 1970-01-01. The categories of a pandas categorical are all that it declares, in
+    their order; those of other columns are the values seen in ``fit``, sorted. A missing category is NaN in each of its
+    indicators. Frames are matched by the names of their columns, in any order; arrays by position.
+
+    Arguments:
+        categorical: names or positions of the columns with categories. ``"auto"``: in a frame the columns of text,
+            booleans and categoricals, and of objects that are not all numbers; in an array none.
+        encoding: ``"one-hot"`` (k columns for k categories, none dropped) or ``"codes"``.
+        missing: ``"raise"`` refuses NaN, None and NA; ``"impute"`` keeps them as NaN, for :class:`GaussianImputer`.
+        unknown: ``"raise"`` refuses categories that ``fit`` has not seen; ``"ignore"`` gives them zeros in one-hot
+            encoding. Codes have no such value: there they are always refused.
+        name: who asks, in messages.
+
+    After ``fit``: ``names_in`` (None for arrays), ``columns`` (names of the encoded columns), ``source`` (the input
+    column of each), ``categories`` (of each categorical column, by name), ``is_categorical`` (for each input column).
+
+    >>> encoder = TableEncoder(categorical=[1])
+    >>> encoder.fit_transform([[1.5, "red"], [2.5, "blue"]]).values
+    array([[1.5, 0. , 1. ],
+           [2.5, 1. , 0. ]])
+    >>> encoder.columns, encoder.source
+    (['x0', 'x1=blue', 'x1=red'], [0, 1, 1])
+    """
+
+    def __init__(
+        self,
+        categorical: Any = "auto",
+        encoding: str = "one-hot",
+        missing: str = "raise",
+        unknown: str = "raise",
+        name: str = "TableEncoder",
+    ) -> None:
+        _one_of("encoding", encoding, ("one-hot", "codes"))
+        _one_of("missing", missing, ("raise", "impute"))
+        _one_of("unknown", unknown, ("raise", "ignore"))
+        is_list = categorical is None or (isinstance(categorical, Iterable) and not isinstance(categorical, str))
+        if not is_list and categorical != "auto":
+            raise InputError(
+                f"categorical must be 'auto' or a list of columns, got {categorical!r}: write [{categorical!r}]"
+            )
+        self.categorical, self.encoding, self.missing, self.unknown = categorical, encoding, missing, unknown
+        self.name = name
+        self._kinds: list[Kind] = []
+
+    def fit(self, X: Any) -> TableEncoder:
+        """Learn the kinds of the columns and their categories."""
+        table = read_table(X)
+        kinds = _kinds(table, self.categorical)
+        names = table.names or [f"x{i}" for i in range(len(kinds))]
+        columns, source, categories = [], [], {}
+        for i, (name, kind) in enumerate(zip(names, kinds, strict=True)):
+            encoded = [name]
+            if kind == "category":
+                categories[name] = categories_of(table.columns[i])
+                encoded = [f"{name}={value}" for value in categories[name]] if self.encoding == "one-hot" else [name]
+            columns += encoded
+            source += [i] * len(encoded)
+        _refuse_twins(columns)
+        self.names_in, self.columns, self.source, self.categories = table.names, columns, source, categories
+        self.is_categorical = [kind == "category" for kind in kinds]
+        self._names, self._kinds = names, kinds
+        return self
+
+    def transform(self, X: Any) -> Encoded:
+        """The numbers of ``X``, as fresh float64, C-contiguous."""
+        if not self._kinds:
+            raise InputError("this TableEncoder has not seen data: call fit(X) first")
+        table = self._aligned(read_table(X))
+        values = np.empty((table.rows, len(self.columns)))
+        start = 0
+        for name, kind, column in zip(self._names, self._kinds, table.columns, strict=True):
+            block = to_numbers(column, kind)[:, None] if kind != "category" else self._categories(name, column)
+            values[:, start : start + block.shape[1]] = block
+            start += block.shape[1]
+        return self._checked(values, table)
+
+    def encoded_names(self, column: Any) -> list[str]:
+        """The encoded columns of an input column, given by name or number; a name that is unknown stays itself."""
+        names = list(self._names)
+        if isinstance(column, int):
+            return [self.columns[j] for j, i in enumerate(self.source) if i == column % len(names)]
+        return [self.columns[j] for j, i in enumerate(self.source) if names[i] == column] or [column]
+
+    def fit_transform(self, X: Any) -> Encoded:
+        """``fit(X).transform(X)``."""
+        return self.fit(X).transform(X)
+
+    def _categories(self, name: str, column: Column) -> Float64[np.ndarray, "n k"]:
+        one_hot, known = self.encoding == "one-hot", self.categories[name]
+        remedy = "unknown='ignore' encodes it as zeros, or fit on data that have it"
+        remedy = remedy if one_hot else "fit on data that have it, or choose encoding='one-hot' with unknown='ignore'"
+        codes = to_codes(column, known, one_hot and self.unknown == "ignore", remedy)[:, None]
+        return np.where(np.isnan(codes), np.nan, codes == np.arange(len(known))) if one_hot else codes
+
+    def _checked(self, values: Float64[np.ndarray, "n d"], table: Table) -> Encoded:
+        def place(bad: Bool[np.ndarray, "n d"]) -> str:
+            row, column = np.argwhere(bad)[0]
+            return f"row {row}, column {table.columns[self.source[column]].label}"
+
+        infinite = np.isinf(values)
+        if infinite.any():
+            raise InputError(f"X has infinite values, the first in {place(infinite)}: correct or remove them")
+        missing = np.isnan(values)
+        if not missing.any():
+            return Encoded(values, None)
+        if self.missing == "raise":
+            raise InputError(
+                f"X has missing values (NaN), the first in {place(missing)}, in {int(missing.any(1).sum())} of "
+                f"{len(values)} rows: missing='impute' fills them, or remove such rows"
+            )
+        return Encoded(values, missing)
+
+    def _aligned(self, table: Table) -> Table:
+        """The table with the columns of ``fit``, in their order."""
+        if self.names_in is not None and table.names is not None:
+            _refuse_other_names(self.names_in, table.names)
+            by_name = dict(zip(table.names, table.columns, strict=True))
+            return table._replace(columns=[by_name[name] for name in self.names_in], names=self.names_in)
+        found, expected = len(table.columns), len(self._kinds)
+        if found != expected:
+            raise InputError(f"X has {found} features, but {self.name} is expecting {expected} features as input.")
+        if self.names_in is not None:
+            _warn(f"X does not have valid feature names, but {self.name} was fitted with feature names")
+        elif table.names is not None:
+            _warn(f"X has feature names, but {self.name} was fitted without feature names")
+        return table
+
+
+def needs_encoding(X: Any, categorical: Any = "auto") -> bool:
+    """Whether ``X`` has anything but plain numbers: text, dates, categories, or columns declared so.
+
+    Where it has not, scikit-learn's ``validate_data`` does all that is needed (missing numbers do not count). Objects
+    that are neither text nor numbers are left for it to refuse.
+
+    >>> needs_encoding([[1.0, 2.0]]), needs_encoding([[1.0, "red"]]), needs_encoding([[1, 2]], categorical=[0])
+    (False, True, True)
+    """
+    if not isinstance(categorical, str) and categorical is not None and len(categorical):
+        return True
+    if is_frame(X):
+        dtypes = getattr(X, "dtypes", [])
+        return not all(isinstance(dtype, np.dtype) and dtype.kind in "iufc" for dtype in dtypes) or not hasattr(
+            X, "iloc"
+        )
+    if hasattr(X, "nnz") or hasattr(X, "layout"):
+        return False
+    array = as_array(X)
+    return array.dtype.kind in "USMm" or (array.dtype.kind == "O" and any(map(_is_text, array.ravel().tolist())))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, (str, bytes))
+
+
+def _kinds(table: Table, categorical: Any) -> list[Kind]:
+    auto = table.is_frame and isinstance(categorical, str)
+    chosen = _positions(table, categorical)
+    return ["category" if i in chosen else kind_of(column, auto) for i, column in enumerate(table.columns)]
+
+
+def _positions(table: Table, categorical: Any) -> set[int]:
+    """The input columns that the user calls categorical."""
+    if categorical is None or isinstance(categorical, str):
+        return set()
+    d, names = len(table.columns), table.names or []
+    found = set()
+    for column in categorical:
+        if isinstance(column, str) and column in names:
+            found.add(names.index(column))
+        elif isinstance(column, (int, np.integer)) and not isinstance(column, bool) and -d <= column < d:
+            found.add(int(column) % d)
+        else:
+            known = f"; its columns are {_listed(names)}" if names else f", whose {d} columns have no names"
+            raise InputError(f"categorical has {column!r}, which is no column of X{known}: give names or positions")
+    return found
+
+
+def _refuse_twins(columns: list[str]) -> None:
+    twins = sorted(name for name, count in Counter(columns).items() if count > 1)
+    if twins:
+        raise InputError(
+            f"X: more than one encoded column would be called {_listed(twins)}: rename columns or categories"
+        )
+
+
+def _refuse_other_names(expected: list[str], found: list[str]) -> None:
+    unseen, gone = sorted(set(found) - set(expected)), sorted(set(expected) - set(found))
+    if unseen or gone:
+        message = "X: The feature names should match those that were passed during fit.\n"
+        message += f"Feature names unseen at fit time:\n{_bullets(unseen)}" if unseen else ""
+        message += f"Feature names seen at fit time, yet now missing:\n{_bullets(gone)}" if gone else ""
+        raise InputError(message + ("Drop those that are unseen." if not gone else "Add those that are missing."))
+
+
+def _bullets(names: list[str]) -> str:
+    return "".join(f"- {name}\n" for name in names[:_SHOWN]) + ("- …\n" if len(names) > _SHOWN else "")
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(map(repr, names[:_SHOWN])) + (", …" if len(names) > _SHOWN else "")
+
+
+def _one_of(argument: str, value: Any, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise InputError(f"{argument} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, UserWarning, stacklevel=4)

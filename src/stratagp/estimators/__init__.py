@@ -1,0 +1,5 @@
+"""Estimators in the manner of scikit-learn: they check, encode and standardise, choose, train and predict."""
+
+from stratagp.estimators.classifier import GPClassifier as GPClassifier
+from stratagp.estimators.regressor import GPRegressor as GPRegressor
+from stratagp.estimators.student_t import StudentTProcessRegressor as StudentTProcessRegressor

@@ -1,0 +1,163 @@
+"""What every estimator does alike: start a kernel from the data, learn its values, and report them."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from stratagp.errors import InputError
+from stratagp.estimators.engines import Engine
+from stratagp.estimators.hyperparameters import CRITERIA, Criterion, at, learnt, say, table_in_users_units
+from stratagp.estimators.inputs import Inputs, Points, name_categories
+from stratagp.kernels import Kernel, Matern
+from stratagp.training import HyperparameterTable
+from stratagp.training.free import gather, value_and_gradient
+
+_CHOICES = {
+    "hyperparameters": CRITERIA,
+    "standardise": ("targets", "both", "none"),
+    "encoding": ("one-hot", "codes"),
+    "missing": ("raise", "impute"),
+}
+_RELEVANCE_ROWS = 500
+
+
+class GPEstimator(BaseEstimator, ABC):
+    """Common parts of the estimators; the constructors of subclasses store the options that are read here."""
+
+    kernel: Any
+    random_state: Any
+    verbose: bool
+    engine_: Engine
+    criterion_: Criterion
+    inputs_: Inputs
+
+    @abstractmethod
+    def _function(self, points: Any) -> np.ndarray:
+        """The expected latent function at points, ``n q``: what relevance is measured on."""
+
+    def _restrict(self, name: str, choices: tuple[str, ...]) -> None:
+        given = getattr(self, name, choices[0])
+        if not isinstance(given, str) or given not in choices:
+            raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}; got {given!r}")
+
+    def _check_options(self) -> None:
+        for name, choices in _CHOICES.items():
+            self._restrict(name, choices)
+        if self.kernel is not None and not isinstance(self.kernel, Kernel):
+            raise InputError(f"kernel must be a kernel such as kernels.RBF(), or None, got {self.kernel!r}")
+        for name, least in (("n_restarts", 0), ("max_iterations", 0), ("n_inducing", 1), ("n_draws", 1)):
+            value = self.get_params(deep=False).get(name, least)
+            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+                raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+    def _learn_inputs(self, X: Any) -> tuple[Kernel, Points]:
+        """A copy of the kernel that knows its columns, and the rows as points."""
+        kernel = Matern(nu=2.5, ard=True) if self.kernel is None else copy.deepcopy(self.kernel)
+        self.inputs_ = Inputs(self, kernel)
+        points = self.inputs_.learn(self, X)
+        if self.inputs_.encoder is not None:
+            name_categories(kernel, self.inputs_.encoder)
+        if self.inputs_.columns:
+            kernel.bind(self.inputs_.columns)
+        return kernel, points
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _say(self, message: str) -> None:
+        say(message, self.verbose)
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel with its learnt values; its variances are those of standardised targets."""
+        check_is_fitted(self, "engine_")
+        return self.engine_.model.kernel
+
+    @property
+    def model_(self) -> Any:
+        """The model as a torch module."""
+        check_is_fitted(self, "engine_")
+        return self.engine_.module
+
+    @property
+    def theta_(self) -> np.ndarray:
+        """The learnt free coordinates, in the order of ``model_.parameters()``: logs of positive parameters."""
+        return gather(learnt(self.model_)) if learnt(self.model_) else np.zeros(0)
+
+    def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
+        """The log evidence (or its approximation) of the training targets, in their own units.
+
+        Arguments:
+            theta: free coordinates as in ``theta_``; the learnt ones where it is left out.
+            eval_gradient: whether to return the gradient with respect to ``theta`` as well.
+        """
+        check_is_fitted(self, "engine_")
+        offset, free = self._log_unit(), learnt(self.model_)
+        with at(self.model_, self.theta_ if theta is None else theta):
+            if eval_gradient:
+                value, gradient = value_and_gradient(self.engine_.score, free, gather(free))
+                return value - offset, gradient
+            with torch.no_grad():
+                return float(self.engine_.score()) - offset
+
+    def _log_unit(self) -> float:
+        """What the log density of standardised targets exceeds that of the targets by."""
+        return 0.0
+
+    def _target_scale(self) -> float:
+        return 1.0
+
+    @cached_property
+    def hyperparameters_(self) -> HyperparameterTable:
+        """The learnt values with standard errors from the curvature of the score, in the units of the data.
+
+        With p free values it takes 2p evaluations of the score, when first asked for.
+        """
+        check_is_fitted(self, "engine_")
+        return table_in_users_units(self.criterion_, self.kernel_, self.inputs_.columns, self._target_scale())
+
+    @cached_property
+    def relevance_(self) -> np.ndarray:
+        """How much each input drives the prediction: shares that sum to one, in the order of the columns of X.
+
+        The share of an input is the mean square slope of the expected function along it, times the variance of that
+        input, both over training rows. The columns of an encoded category count together.
+        """
+        check_is_fitted(self, "engine_")
+        if self.inputs_.objects:
+            raise InputError("relevance_ ranks columns, but this kernel acts on objects, which have none")
+        points = self.engine_.data.x
+        points = points[:: max(1, len(points) // _RELEVANCE_ROWS)]
+        spread = points.std(0, correction=0)
+        power = np.array([_mean_square_change(self._function, points, j, float(s)) for j, s in enumerate(spread)])
+        shares = np.bincount(self.inputs_.source, power, minlength=self.n_features_in_)
+        return shares / shares.sum() if shares.sum() > 0 else shares
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = getattr(self, "missing", "raise") == "impute"
+        return tags
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit has left to be computed when asked for."""
+        for name in ("hyperparameters_", "relevance_"):
+            self.__dict__.pop(name, None)
+
+
+def _mean_square_change(function: Any, points: torch.Tensor, column: int, spread: float) -> float:
+    """``E (∂f/∂x_j)² var x_j`` by central differences over a hundredth of the spread."""
+    if spread == 0:
+        return 0.0
+    step = torch.zeros(points.shape[1], dtype=points.dtype)
+    step[column] = 0.01 * spread
+    change = (function(points + step) - function(points - step)) / 0.02
+    return float(np.mean(np.square(change)))

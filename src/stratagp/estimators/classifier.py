@@ -1,0 +1,167 @@
+"""Gaussian-process classification in the manner of scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import ClassifierMixin
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from stratagp.errors import InputError
+from stratagp.estimators.base import GPEstimator
+from stratagp.estimators.class_engines import Binary, ClassBelief, Labelled, OneAgainstRest, Softmax
+from stratagp.estimators.hyperparameters import Criterion, draw, train
+from stratagp.estimators.inputs import Points
+from stratagp.estimators.targets import check_length
+from stratagp.kernels import Kernel
+from stratagp.models import GPClassification, MulticlassLaplace
+from stratagp.training.start import start_from_data
+
+LAPLACE_ROWS = 3000  # rows (times classes, if more than two) up to which "auto" takes Laplace
+INFERENCES = ("auto", "laplace", "ep", "variational")
+_CHUNK = 4096  # rows that are predicted at once
+
+
+class GPClassifier(ClassifierMixin, GPEstimator):
+    """Gaussian-process classification: probabilities that know what the data do not say.
+
+    Arguments:
+        kernel: a kernel of the latent functions; a Matérn-5/2 with a lengthscale for each column if left out. Values
+            you give are in the units of your columns; those you leave out start from the data.
+        inference: "laplace" (fast; several classes at once by softmax), "ep" (expectation propagation: the best
+            probabilities, slower), "variational" (the local bound: the evidence is a true lower bound), "auto".
+            Expectation propagation and the local bound know two classes; more are asked about one against the rest.
+        link: "logit" or "probit"; left out, what the inference knows.
+        hyperparameters: "map" (evidence with weak priors), "ml" (evidence alone), or "bayes" (averaged over
+            ``n_draws`` draws from their posterior by NUTS).
+        n_restarts, standardise, categorical, encoding, missing, n_draws, max_iterations, random_state, verbose: as in
+            :class:`GPRegressor`; ``standardise="both"`` scales the inputs.
+
+    >>> import numpy as np
+    >>> X = np.linspace(-3, 3, 30)[:, None]
+    >>> gp = GPClassifier().fit(X, np.where(X[:, 0] > 0, "high", "low"))
+    >>> gp.predict([[-2.0], [2.0]]).tolist()
+    ['low', 'high']
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        inference: Any = "auto",
+        link: Any = None,
+        hyperparameters: Any = "map",
+        n_restarts: Any = 0,
+        standardise: Any = "targets",
+        categorical: Any = "auto",
+        encoding: Any = "one-hot",
+        missing: Any = "raise",
+        n_draws: Any = 50,
+        max_iterations: Any = 200,
+        random_state: Any = None,
+        verbose: Any = False,
+    ) -> None:
+        self.kernel = kernel
+        self.inference = inference
+        self.link = link
+        self.hyperparameters = hyperparameters
+        self.n_restarts = n_restarts
+        self.standardise = standardise
+        self.categorical = categorical
+        self.encoding = encoding
+        self.missing = missing
+        self.n_draws = n_draws
+        self.max_iterations = max_iterations
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> GPClassifier:
+        """Learn from rows ``X`` (an array, a data frame, or a list of objects) and their classes ``y``."""
+        self._check_options()
+        kernel, points = self._learn_inputs(X)
+        codes = self._encode_labels(y, len(points))
+        data = Labelled(points.values, torch.from_numpy(codes), len(self.classes_))
+        self.inference_, self.inference_reason_ = self._choose(data)
+        self._say(f"{self.inference_}: {self.inference_reason_}")
+        self._forget()
+        centred = (data.t == 0).double()
+        start_from_data(kernel, data.x, centred - centred.mean())
+        engine = self._engine(kernel, data)
+        self.criterion_ = Criterion(self.hyperparameters, engine.module, engine.score)
+        self.result_ = train(self.criterion_, self, self._seed())
+        self.engine_ = engine
+        self.beliefs_ = [engine.condition()]
+        if self.hyperparameters == "bayes":
+            self.beliefs_ = [
+                engine.condition() for _ in draw(self.criterion_, self.n_draws, self.verbose, self._seed())
+            ]
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each row."""
+        check_is_fitted(self, "beliefs_")
+        return self.classes_[self.predict_proba(X).argmax(1)]
+
+    def predict_proba(self, X: Any, method: str = "quadrature") -> np.ndarray:
+        """The probability of each class, in the order of ``classes_``, with the latent functions averaged out.
+
+        ``method="kappa"`` is cheaper for two classes and the logit link, and within 0.02. Missing entries are averaged
+        over too.
+        """
+        if method not in ("quadrature", "kappa"):
+            raise InputError(f"method must be 'quadrature' or 'kappa', got {method!r}")
+        check_is_fitted(self, "beliefs_")
+        points = self.inputs_.points(self, X)
+        found = [self._probabilities(points.rows(i, i + _CHUNK), method) for i in range(0, len(points), _CHUNK)]
+        return np.concatenate(found)
+
+    def _probabilities(self, points: Points, method: str) -> np.ndarray:
+        found = _average(self.beliefs_, points.values, method)
+        if points.incomplete is not None:
+            draws = self.inputs_.draws(points)
+            each = _average(self.beliefs_, draws.flatten(0, 1), method)
+            found[points.incomplete] = each.reshape(len(draws), -1, found.shape[1]).mean(0)
+        return found
+
+    def _function(self, points: Any) -> np.ndarray:
+        return torch.stack([belief.latent(points) for belief in self.beliefs_]).mean(0).numpy()
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        self._restrict("inference", INFERENCES)
+        self._restrict("hyperparameters", ("map", "ml", "bayes"))
+
+    def _encode_labels(self, y: Any, n: int) -> np.ndarray:
+        if y is None:
+            raise InputError("GPClassifier requires y to be passed, but the target y is None")
+        labels = column_or_1d(y, warn=True)
+        check_length(labels, n, "y")
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InputError(
+                f"y must contain at least two classes, got only one class: {self.classes_[0]!r} in all {n} rows"
+            )
+        return codes
+
+    def _choose(self, data: Labelled) -> tuple[str, str]:
+        if self.inference != "auto":
+            return self.inference, "as asked for"
+        size = len(data.t) * (data.n_classes if data.n_classes > 2 else 1)
+        return "laplace", f"{size} latent values are at most {LAPLACE_ROWS}"
+
+    def _engine(self, kernel: Kernel, data: Labelled) -> Any:
+        several = data.n_classes > 2
+        if several and self.inference_ == "laplace" and self.link in (None, "logit"):
+            return Softmax(MulticlassLaplace(kernel, data.n_classes), data)
+        model = GPClassification(kernel, self.inference_, self.link)
+        return OneAgainstRest(model, data) if several else Binary(model, data)
+
+
+def _average(beliefs: list[ClassBelief], x: Any, method: str) -> np.ndarray:
+    """Probabilities, averaged over draws of the hyperparameters."""
+    return torch.stack([belief.probabilities(x, method) for belief in beliefs]).mean(0).numpy()

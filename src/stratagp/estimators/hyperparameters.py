@@ -1,0 +1,167 @@
+"""How estimators learn hyperparameters: by evidence, with weak priors, by leave-one-out, or by averaging over them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.distributions import constraints
+
+from stratagp.errors import InputError
+from stratagp.kernels import Kernel
+from stratagp.parameterised import Parameterised
+from stratagp.parameters import Parameter
+from stratagp.training import HyperparameterTable, Result, curvature, maximise_from_many, nuts
+from stratagp.training.free import gather, log_jacobian_of, scatter
+from stratagp.training.start import variance_carriers
+
+CRITERIA = ("map", "ml", "loo", "bayes")
+WEAK = 2.0  # standard deviation of the default prior of a log parameter: a factor of 7 either way
+WARM_UP = 200  # steps of the sampler before the first draw
+SPREAD = 1.5  # of restarts, in logs: a factor of 4.5 either way
+THIN = 4  # steps from one draw to the next: neighbours say the same
+_SECONDS_BETWEEN_REPORTS = 2.0
+
+log = logging.getLogger("stratagp")
+
+
+@dataclass
+class Criterion:
+    """What a choice of hyperparameters is worth, as ``objective()``.
+
+    ``ml`` is the evidence. ``map`` adds the log density of the priors; a positive parameter without one gets a weak
+    Gaussian on its log, around its start. ``loo`` is the leave-one-out density with the same priors.
+    """
+
+    name: str
+    module: Parameterised
+    score: Callable[[bool], Tensor]
+
+    def __post_init__(self) -> None:
+        if self.name not in CRITERIA:
+            raise InputError(f"hyperparameters must be one of {', '.join(CRITERIA)}; got {self.name!r}")
+        free = [item.parameter for item in self.module.named_values() if item.parameter.trainable]
+        weak = [parameter for parameter in free if parameter.prior is None and _is_positive(parameter)]
+        self.weak = [(parameter.raw, parameter.raw.detach().clone()) for parameter in weak]
+
+    def objective(self) -> Tensor:
+        """The score that is maximised."""
+        value = self.score(self.name == "loo")
+        return value if self.name == "ml" else value + self.module.log_prior() + self._weak_prior()
+
+    def log_density(self) -> Tensor:
+        """The posterior log density of the free coordinates, for sampling."""
+        return self.score(False) + self.module.log_prior() + self._jacobian_of_priors() + self._weak_prior()
+
+    def _weak_prior(self) -> Tensor:
+        terms = [-0.5 * ((raw - start) / WEAK).square().sum() for raw, start in self.weak]
+        return torch.stack(terms).sum() if terms else torch.zeros((), dtype=torch.float64)
+
+    def _jacobian_of_priors(self) -> Tensor:
+        """Priors are densities of the value; those of free coordinates need the slope of the one in the other."""
+        terms = [
+            log_jacobian_of(item.parameter) for item in self.module.named_values() if item.parameter.prior is not None
+        ]
+        return torch.stack(terms).sum() if terms else torch.zeros((), dtype=torch.float64)
+
+
+def train(criterion: Criterion, options: Any, seed: int) -> Result:
+    """Move the parameters to the best of ``1 + n_restarts`` optima."""
+    if options.max_iterations == 0:
+        with torch.no_grad():
+            return Result(float(criterion.objective()), 1, True, "the values are as they were given")
+    generator = torch.Generator().manual_seed(seed)
+    report = _Report(criterion.objective, options.verbose)
+    result = maximise_from_many(
+        report,
+        criterion.module.parameters(),
+        options.n_restarts,
+        generator,
+        SPREAD,
+        max_iterations=options.max_iterations,
+    )
+    say(
+        f"{criterion.name}: {result.value:.3f} after {result.evaluations} evaluations; {result.message}",
+        options.verbose,
+    )
+    return result
+
+
+def draw(criterion: Criterion, n_draws: int, verbose: bool, seed: int) -> Iterator[None]:
+    """Set the parameters to one draw from their posterior after another; afterwards they are as before."""
+    generator = torch.Generator().manual_seed(seed)
+    chain = nuts.sample(criterion.log_density, learnt(criterion.module), n_draws * THIN, WARM_UP, generator)
+    say(f"NUTS: {chain.evaluations} evaluations, {chain.divergences} divergences", verbose)
+    for i in range(THIN - 1, len(chain), THIN):
+        with chain.at(i):
+            yield
+
+
+class _Report:
+    """An objective that tells every few seconds how far it has come."""
+
+    def __init__(self, objective: Callable[[], Tensor], verbose: bool) -> None:
+        self.objective, self.verbose = objective, verbose
+        self.calls, self.last = 0, time.monotonic()
+
+    def __call__(self) -> Tensor:
+        value = self.objective()
+        self.calls += 1
+        if time.monotonic() - self.last > _SECONDS_BETWEEN_REPORTS:
+            self.last = time.monotonic()
+            say(f"evaluation {self.calls}: {float(value.detach()):.3f}", self.verbose)
+        return value
+
+
+def say(message: str, verbose: bool) -> None:
+    """Log a message, and print it where the user asked for that."""
+    log.info(message)
+    if verbose:
+        print(f"stratagp: {message}")
+
+
+def learnt(module: torch.nn.Module) -> list[torch.nn.Parameter]:
+    """The free coordinates that are learnt, in order; those of positive parameters are logs."""
+    return [p for p in module.parameters() if p.requires_grad]
+
+
+@contextmanager
+def at(module: torch.nn.Module, theta: Any) -> Iterator[None]:
+    """With the free coordinates at ``theta`` for a while."""
+    before = gather(learnt(module))
+    theta = np.asarray(theta, dtype=float)
+    if theta.shape != before.shape:
+        raise InputError(f"theta must have {len(before)} numbers, one for each free parameter, got shape {theta.shape}")
+    try:
+        scatter(learnt(module), theta)
+        yield
+    finally:
+        scatter(learnt(module), before)
+
+
+def table_in_users_units(
+    criterion: Criterion, kernel: Kernel, columns: list[str], target_scale: float
+) -> HyperparameterTable:
+    """The learnt values with their uncertainty; variances and noise in the squared units of the target."""
+    carriers = {carrier for carrier, _ in variance_carriers(kernel)}
+    names = {name for name, module in criterion.module.named_modules() if module in carriers}
+    in_units = {f"{name}.variance" if name else "variance" for name in names} | {"noise"}
+    table = curvature.table(criterion.module, criterion.objective, columns or None)
+    rows = [_scaled(row, target_scale**2) if row.name.partition("[")[0] in in_units else row for row in table.rows]
+    return replace(table, rows=tuple(rows))
+
+
+def _scaled(row: Any, factor: float) -> Any:
+    changes = {name: getattr(row, name) * factor for name in ("value", "std", "lower", "upper")}
+    return replace(row, **changes)
+
+
+def _is_positive(parameter: Parameter) -> bool:
+    return isinstance(parameter.constraint, (type(constraints.positive), constraints.greater_than))

@@ -1,0 +1,142 @@
+"""From what a user hands over to points that a kernel can see, and the same way again for new rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from sklearn.utils.validation import validate_data
+from torch import Tensor
+
+from stratagp.data import GaussianImputer, TableEncoder, needs_encoding
+from stratagp.errors import InputError
+from stratagp.kernels import Kernel, OnColumns
+from stratagp.training.start import spreads
+
+N_DRAWS = 64  # of missing entries, over which predictions are averaged
+
+
+@dataclass(frozen=True)
+class Points:
+    """Rows that a kernel can see, missing entries filled with what is expected of them.
+
+    Arguments:
+        values: ``n d``, or a list of objects.
+        incomplete: which rows had missing entries; None where none had.
+        raw: the rows before they were filled.
+    """
+
+    values: Any
+    incomplete: np.ndarray | None = None
+    raw: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def rows(self, start: int, stop: int) -> Points:
+        """Some consecutive rows."""
+        part = slice(start, stop)
+        if self.incomplete is None or self.raw is None or not self.incomplete[part].any():
+            return Points(self.values[part])
+        return Points(self.values[part], self.incomplete[part], self.raw[part])
+
+
+class Inputs:
+    """How the inputs of a fitted estimator are encoded, filled and scaled.
+
+    Arguments:
+        estimator: whose options are followed, and which learns the names and number of the columns.
+        kernel: decides whether rows are points or objects.
+    """
+
+    def __init__(self, estimator: Any, kernel: Kernel) -> None:
+        self.objects = not kernel.takes_tensors
+        self.encoder: TableEncoder | None = None
+        self.imputer: GaussianImputer | None = None
+        self.centre: Tensor | None = None
+        self.scale: Tensor | None = None
+        self.columns: list[str] = []
+        self.source: list[int] = []
+        self._seed = estimator.random_state if isinstance(estimator.random_state, int) else 0
+
+    def learn(self, estimator: Any, X: Any) -> Points:
+        """Learn from the training rows, and return them as points."""
+        if self.objects:
+            return Points(_check_objects(X))
+        if needs_encoding(X, estimator.categorical):
+            self.encoder = TableEncoder(
+                estimator.categorical, estimator.encoding, estimator.missing, name=type(estimator).__name__
+            ).fit(X)
+            estimator.n_features_in_ = len(X[0]) if self.encoder.names_in is None else len(self.encoder.names_in)
+            if self.encoder.names_in is not None:
+                estimator.feature_names_in_ = np.asarray(self.encoder.names_in, dtype=object)
+        values, missing = self._read(estimator, X, reset=True)
+        self.columns = self._names(estimator, values.shape[1])
+        self.source = list(range(values.shape[1])) if self.encoder is None else list(self.encoder.source)
+        if missing is not None:
+            self.imputer = GaussianImputer().fit(values, missing, self.columns)
+        points = self._fill(values, missing)
+        if estimator.standardise != "both":
+            return points
+        self.centre, self.scale = points.values.mean(0), spreads(points.values)
+        return self._fill(values, missing)
+
+    def points(self, estimator: Any, X: Any) -> Points:
+        """New rows as points, the way the training rows were."""
+        if self.objects:
+            return Points(_check_objects(X))
+        values, missing = self._read(estimator, X, reset=False)
+        return self._fill(values, missing)
+
+    def _read(self, estimator: Any, X: Any, reset: bool) -> tuple[np.ndarray, np.ndarray | None]:
+        if self.encoder is not None:
+            return self.encoder.transform(X)
+        finite: Any = "allow-nan" if estimator.missing == "impute" else True
+        X = X.detach().cpu().numpy() if isinstance(X, Tensor) else X
+        values = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=finite, copy=True)
+        missing = np.isnan(values) if estimator.missing == "impute" else None
+        return values, missing
+
+    def _names(self, estimator: Any, count: int) -> list[str]:
+        if self.encoder is not None:
+            return list(self.encoder.columns)
+        names = getattr(estimator, "feature_names_in_", None)
+        return [f"x{i}" for i in range(count)] if names is None else [str(name) for name in names]
+
+    def _fill(self, values: np.ndarray, missing: np.ndarray | None) -> Points:
+        if missing is None or not missing.any():
+            return Points(self._scaled(values))
+        assert self.imputer is not None
+        return Points(self._scaled(self.imputer.impute(values, missing).mean), missing.any(1), values)
+
+    def draws(self, points: Points) -> Float[Tensor, "s r d"]:
+        """The incomplete rows, their missing entries drawn at random given the others."""
+        assert self.imputer is not None
+        assert points.raw is not None
+        rows = points.raw[points.incomplete]
+        found = self.imputer.impute(rows, np.isnan(rows), n_draws=N_DRAWS, seed=self._seed)
+        assert found.draws is not None
+        return self._scaled(found.draws)
+
+    def _scaled(self, values: np.ndarray) -> Float[Tensor, "*s n d"]:
+        points = torch.from_numpy(np.ascontiguousarray(values))
+        return points if self.centre is None or self.scale is None else (points - self.centre) / self.scale
+
+
+def name_categories(kernel: Kernel, encoder: TableEncoder) -> None:
+    """Let ``.on("city")`` mean the columns ``city=Rome``, ``city=Oslo``, … that the category was encoded as."""
+    for part in kernel.modules():
+        if isinstance(part, OnColumns) and isinstance(part.columns, (str, list, tuple)):
+            wanted = [part.columns] if isinstance(part.columns, str) else part.columns
+            part.columns = [name for column in wanted for name in encoder.encoded_names(column)]
+
+
+def _check_objects(X: Any) -> list[Any]:
+    if isinstance(X, (str, bytes)) or not hasattr(X, "__len__"):
+        raise InputError(f"X must be a list of objects, one for each row, got {type(X).__name__}")
+    if len(X) == 0:
+        raise InputError("X must hold at least one object, got none")
+    return list(X)

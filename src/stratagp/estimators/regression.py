@@ -1,0 +1,209 @@
+"""The questions a fitted regressor answers: means, deviations, intervals, quantiles, samples, densities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from stratagp.data import TargetScale
+from stratagp.errors import InputError
+from stratagp.estimators.engines import Belief
+from stratagp.estimators.inputs import Inputs, Points
+from stratagp.estimators.predictive import Predictive, concatenate
+from stratagp.estimators.targets import check_targets
+from stratagp.likelihoods.quadrature import normal_nodes
+from stratagp.linalg import root
+
+_CHUNK = 4096  # rows that are predicted at once
+
+
+class Regression(RegressorMixin):
+    """Predictions from ``beliefs_``: for each draw of the hyperparameters, a belief about each target.
+
+    Every answer is about a new observation ``y``, noise included; ``of="f"`` asks about the function without it.
+    """
+
+    beliefs_: list[list[Belief]]
+    inputs_: Inputs
+    scale_: TargetScale
+    one_target_: bool
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, of: str = "y") -> Any:
+        """The expected target at each row of ``X``, with its standard deviation or the joint covariance if asked.
+
+        Returns:
+            mean ``n`` (or ``n q`` for q targets); std of the same shape; cov ``n n`` (or ``n n q``).
+        """
+        if return_std and return_cov:
+            raise InputError("return_std and return_cov exclude one another: the covariance has the variances inside")
+        if return_cov:
+            mean, cov = self._joint(self._points(X), _check_of(of))
+            return self._shaped(mean), cov[..., 0] if self.one_target_ else cov
+        if not return_std:
+            return self._shaped(self._mean(self._points(X)))
+        found = self.predictive(X, of)
+        return self._shaped(found.total_mean), self._shaped(np.sqrt(found.total_var))
+
+    def predict_interval(self, X: Any, level: float = 0.95, of: str = "y") -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends that an observation lies between with probability ``level``, as much outside each."""
+        if not 0 < level < 1:
+            raise InputError(f"level must lie between 0 and 1, such as 0.95, got {level!r}")
+        low, high = self._quantiles(X, [0.5 - level / 2, 0.5 + level / 2], of)
+        return self._shaped(low), self._shaped(high)
+
+    def predict_quantiles(self, X: Any, quantiles: Any, of: str = "y") -> np.ndarray:
+        """The given quantiles at each row: one column for each (before the targets, if there are several)."""
+        levels = np.atleast_1d(np.asarray(quantiles, dtype=float))
+        if not ((levels > 0) & (levels < 1)).all():
+            raise InputError(f"quantiles must lie between 0 and 1, such as [0.1, 0.9], got {quantiles!r}")
+        return np.stack([self._shaped(each) for each in self._quantiles(X, levels, of)], axis=1)
+
+    def _quantiles(self, X: Any, levels: Any, of: str) -> list[np.ndarray]:
+        found = self.predictive(X, of)
+        return [found.quantile(float(level)) for level in levels]
+
+    def log_density(self, X: Any, y: Any) -> np.ndarray:
+        """``log p(yᵢ | xᵢ, data)`` of each row (and target): its mean with a minus sign is the NLPD."""
+        found = self.predictive(X)
+        targets = check_targets(self, y, found.mean.shape[1]).reshape(found.mean.shape[1:])
+        return self._shaped(found.log_density(targets))
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, of: str = "y") -> np.ndarray:
+        """Joint draws at the rows of ``X``: ``n n_samples`` (or ``n q n_samples``)."""
+        if n_samples < 1:
+            raise InputError(f"n_samples must be at least 1, got {n_samples}")
+        points, random = self._points(X), check_random_state(random_state)
+        generator = torch.Generator().manual_seed(int(random.randint(2**31 - 1)))
+        versions = [(beliefs, x) for beliefs in self.beliefs_ for x in self._versions(points)]
+        chosen = random.randint(len(versions), size=n_samples)
+        drawn = np.empty((n_samples, len(points), len(self.beliefs_[0])))
+        for v in np.unique(chosen):
+            rows = np.flatnonzero(chosen == v)
+            for j, belief in enumerate(versions[v][0]):
+                drawn[rows, :, j] = _draws(belief, versions[v][1], len(rows), _check_of(of), generator)
+        return np.moveaxis(np.stack([self._shaped(self.scale_.back(each)) for each in drawn]), 0, -1)
+
+    def predictive(self, X: Any, of: str = "y") -> Predictive:
+        """The whole distribution at each row, in the units of the targets; in constant memory beside the answer."""
+        points, noisy = self._points(X), _check_of(of)
+        parts = []
+        for start in range(0, len(points), _CHUNK):
+            parts.append(self._part(points.rows(start, start + _CHUNK), noisy))
+        return concatenate(parts)
+
+    def _part(self, points: Points, noisy: bool) -> Predictive:
+        found = self._components(points.values, noisy)
+        if points.incomplete is not None:
+            draws = self.inputs_.draws(points)
+            apart = self._components(draws.flatten(0, 1), noisy)
+            found = _insert(found, apart, points.incomplete, len(draws))
+        back_mean, back_var = self.scale_.back(found.mean), self.scale_.back_var(found.var)
+        return Predictive(back_mean, back_var, found.log_weights, found.dof)
+
+    def _components(self, x: Any, noisy: bool) -> Predictive:
+        """The components of standardised predictions at points."""
+        stacked = [[_moments(belief, x, noisy) for belief in beliefs] for beliefs in self.beliefs_]
+        mean, var = (np.concatenate([np.stack([each[i] for each in row], -1) for row in stacked]) for i in range(2))
+        log_weights = np.concatenate([row[0][2] for row in stacked]) - np.log(len(stacked))
+        return Predictive(mean, var, log_weights, self.beliefs_[0][0].dof)
+
+    def _mean(self, points: Points) -> np.ndarray:
+        """The expected targets alone: no variance is computed."""
+        total = np.zeros((len(points), len(self.beliefs_[0])))
+        for start in range(0, len(points), _CHUNK):
+            part = points.rows(start, start + _CHUNK)
+            mean = self._function(part.values)
+            if part.incomplete is not None:
+                draws = self.inputs_.draws(part)
+                mean[part.incomplete] = (
+                    self._function(draws.flatten(0, 1)).reshape(len(draws), -1, mean.shape[1]).mean(0)
+                )
+            total[start : start + _CHUNK] = mean
+        return self.scale_.back(total)
+
+    def _function(self, points: Any) -> np.ndarray:
+        """The expected standardised function at points, ``n q``."""
+        each = [torch.stack([belief.posterior.mean(points) for belief in beliefs], -1) for beliefs in self.beliefs_]
+        return torch.stack(each).mean(0).detach().numpy()
+
+    def _joint(self, points: Points, noisy: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and joint covariance, by the law of total covariance over hyperparameters and missing entries."""
+        means, covs = [], []
+        for x in self._versions(points):
+            for beliefs in self.beliefs_:
+                joint = [_joint_moments(belief, x, noisy) for belief in beliefs]
+                means.append(np.stack([mean for mean, _ in joint], -1))
+                covs.append(np.stack([cov for _, cov in joint], -1))
+        mean = np.mean(means, axis=0)
+        between = [np.einsum("nq,mq->nmq", m - mean, m - mean) for m in means]
+        cov = np.mean(covs, axis=0) + (np.mean(between, axis=0) if len(means) > 1 else 0.0)
+        return self.scale_.back(mean), self.scale_.back_var(cov)
+
+    def _points(self, X: Any) -> Points:
+        check_is_fitted(self, "beliefs_")
+        return self.inputs_.points(self, X)
+
+    def _versions(self, points: Points) -> list[Any]:
+        """The rows as they may be: one version, or as many as there are draws of missing entries."""
+        if points.incomplete is None:
+            return [points.values]
+        draws = self.inputs_.draws(points)
+        versions = points.values.repeat(len(draws), 1, 1)
+        versions[:, torch.from_numpy(points.incomplete)] = draws
+        return list(versions)
+
+    def _shaped(self, values: np.ndarray) -> np.ndarray:
+        return values[..., 0] if self.one_target_ else values
+
+
+def _moments(belief: Belief, x: Any, noisy: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Means and variances ``k n`` and log weights ``k`` of the components of one belief."""
+    mean, var = (part[:, 0] for part in belief.posterior.marginals(x))
+    if noisy and belief.log_noise is not None:
+        nodes, log_weights = normal_nodes(1, mean)
+        log_noise = belief.log_noise(x)
+        noise = (log_noise.mean + log_noise.var.sqrt() * nodes.mT).exp().mT
+        return mean.expand(noise.shape).numpy(), (var + noise).numpy(), log_weights.numpy()
+    total = var + belief.noise(x) if noisy else var
+    return mean[None].numpy(), total[None].numpy(), np.zeros(1)
+
+
+def _joint_moments(belief: Belief, x: Any, noisy: bool) -> tuple[np.ndarray, np.ndarray]:
+    mean, cov = belief.posterior.mean(x), belief.posterior.covariance(x)
+    cov = 0.5 * (cov + cov.mT)
+    return mean.numpy(), (cov + torch.diag(belief.noise(x)) if noisy else cov).numpy()
+
+
+def _draws(belief: Belief, x: Any, n_samples: int, noisy: bool, generator: torch.Generator) -> np.ndarray:
+    """Joint standardised draws, ``s n``; for a t process all rows of a draw share one random scale."""
+    mean, cov = (torch.from_numpy(part) for part in _joint_moments(belief, x, noisy))
+    scale: Tensor = root(cov, "eigen", "the joint covariance of the predictions")
+    normal = torch.randn(scale.shape[1], n_samples, generator=generator, dtype=scale.dtype)
+    if belief.dof is not None:
+        chi2 = 2 * torch._standard_gamma(
+            torch.full((n_samples,), belief.dof / 2, dtype=scale.dtype), generator=generator
+        )
+        normal = normal * ((belief.dof - 2) / chi2).sqrt()
+    return (mean[:, None] + scale @ normal).mT.numpy()
+
+
+def _insert(whole: Predictive, apart: Predictive, incomplete: np.ndarray, n_draws: int) -> Predictive:
+    """Rows with missing entries get the components of all their draws."""
+    k = len(whole.log_weights)
+    mean, var = (np.tile(values, (n_draws, 1, 1)) for values in (whole.mean, whole.var))
+    for values, own in ((mean, apart.mean), (var, apart.var)):
+        by_draw = own.reshape(k, n_draws, -1, own.shape[-1]).swapaxes(0, 1)
+        values[:, incomplete] = by_draw.reshape(n_draws * k, -1, own.shape[-1])
+    return Predictive(mean, var, np.tile(whole.log_weights, n_draws) - np.log(n_draws), whole.dof)
+
+
+def _check_of(of: str) -> bool:
+    if of not in ("y", "f"):
+        raise InputError(f"of must be 'y' for observations or 'f' for the function without noise, got {of!r}")
+    return of == "y"

@@ -1,0 +1,284 @@
+"""Gaussian-process regression in the manner of scikit-learn."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from stratagp.data import TargetScale
+from stratagp.errors import InputError
+from stratagp.estimators.base import GPEstimator
+from stratagp.estimators.engines import Data, Engine, Exact, Heteroscedastic, Sparse, learnt_noise
+from stratagp.estimators.hyperparameters import Criterion, draw, train
+from stratagp.estimators.inputs import Points
+from stratagp.estimators.regression import Regression
+from stratagp.estimators.targets import as_array, check_length, check_targets, check_weights
+from stratagp.kernels import RBF, Kernel
+from stratagp.models import ExactGP, HeteroscedasticGP, SparseGP
+from stratagp.parameters import positive, real
+from stratagp.training.inducing import greedy_points
+from stratagp.training.start import start_from_data
+
+EXACT_ROWS = 4000  # up to which "auto" is exact: some minutes on two cores
+SPARSE_ROWS = 200_000  # up to which "auto" takes the collapsed bound
+INFERENCES = ("auto", "exact", "sparse", "stochastic")
+_CANDIDATES = 10_000  # rows that compete for inducing points
+
+
+class GPRegressor(Regression, GPEstimator):
+    """Gaussian-process regression: predictions with error bars, from twenty rows to millions.
+
+    Arguments:
+        kernel: a kernel; a Matérn-5/2 with a lengthscale for each column if left out. Values you give are in the units
+            of your columns; those you leave out start from the data. Variances are of standardised targets.
+        mean: the prior mean of the standardised targets, a :class:`~stratagp.means.Mean` or torch module; zero if left
+            out, which after standardising is the average of the targets.
+        noise: "learn"; "heteroscedastic" for noise that changes over the inputs, by a second process on its log; a
+            known variance in squared units of y (0 interpolates); or known variances, one for each row.
+        inference: "exact", "sparse" (collapsed bound, ``n_inducing`` points), "stochastic" (mini-batches), or "auto":
+            exact up to 4,000 rows, sparse up to 200,000, stochastic above. ``inference_`` and ``inference_reason_``
+            tell which and why.
+        hyperparameters: "map" (evidence with weak priors), "ml" (evidence alone), "loo" (leave-one-out density), or
+            "bayes" (averaged over ``n_draws`` draws from their posterior by NUTS).
+        n_inducing: how many inducing points.
+        n_restarts: how many more starts to try, at random around the first.
+        standardise: "targets"; "both" also centres and scales the inputs, for kernels without lengthscales (a kernel's
+            values are then in units of standard deviations); "none".
+        categorical: "auto" takes columns of text and categories of a data frame; or names or numbers of columns.
+        encoding: of categories: "one-hot", or "codes" for a kernel on the codes, such as ``k.Coregionalised``.
+        missing: inputs that are NaN: "raise", or "impute": filled by a Gaussian over the columns, with the uncertainty
+            of the fill carried into training (as noise) and prediction (as spread).
+        n_draws: for ``hyperparameters="bayes"``.
+        max_iterations: of L-BFGS.
+        random_state: seed of restarts, draws and the choice of candidates.
+        verbose: print what is done.
+
+    After ``fit``: ``kernel_``, ``hyperparameters_`` (with standard errors), ``relevance_``, ``model_`` (a torch
+    module), ``inference_``, ``result_`` (how the optimiser ended).
+
+    >>> import numpy as np
+    >>> X = np.linspace(0, 10, 40)[:, None]
+    >>> gp = GPRegressor().fit(X, 5 + 3 * np.sin(X[:, 0]))
+    >>> mean, std = gp.predict([[2.5]], return_std=True)
+    >>> round(float(mean[0]), 2)  # 5 + 3 sin 2.5 = 6.795
+    6.8
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        mean: Any = None,
+        noise: Any = "learn",
+        inference: Any = "auto",
+        hyperparameters: Any = "map",
+        n_inducing: Any = 500,
+        n_restarts: Any = 0,
+        standardise: Any = "targets",
+        categorical: Any = "auto",
+        encoding: Any = "one-hot",
+        missing: Any = "raise",
+        n_draws: Any = 50,
+        max_iterations: Any = 200,
+        random_state: Any = None,
+        verbose: Any = False,
+    ) -> None:
+        self.kernel = kernel
+        self.mean = mean
+        self.noise = noise
+        self.inference = inference
+        self.hyperparameters = hyperparameters
+        self.n_inducing = n_inducing
+        self.n_restarts = n_restarts
+        self.standardise = standardise
+        self.categorical = categorical
+        self.encoding = encoding
+        self.missing = missing
+        self.n_draws = n_draws
+        self.max_iterations = max_iterations
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GPRegressor:
+        """Learn from rows ``X`` (an array, a data frame, or a list of objects) and targets ``y``, ``n`` or ``n q``.
+
+        ``sample_weight`` divides the noise variance of a row: 2 says that it is twice as precise, 0 leaves it out.
+        """
+        self._check_options()
+        kernel, points = self._learn_inputs(X)
+        targets = check_targets(self, y, len(points))
+        self.one_target_ = targets.ndim == 1
+        weights = check_weights(sample_weight, len(points))
+        data = self._data(points, targets.reshape(len(targets), -1), weights)
+        self.inference_, self.inference_reason_ = self._choose(len(data.y), kernel)
+        self._say(f"{self.inference_}: {self.inference_reason_}")
+        self._forget()
+        start_from_data(kernel, data.x, data.y.mean(1))
+        self._learn(self._engine(kernel, data), points)
+        return self
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        self._restrict("inference", INFERENCES)
+        if isinstance(self.noise, str) and self.noise not in ("learn", "heteroscedastic"):
+            raise InputError(f"noise must be 'learn', 'heteroscedastic' or variances ≥ 0, got {self.noise!r}")
+        if self._varying_noise():
+            if self.inference not in ("auto", "exact"):
+                raise InputError("noise='heteroscedastic' needs inference='exact' or 'auto'")
+            if self.hyperparameters in ("loo", "bayes"):
+                raise InputError("noise='heteroscedastic' needs hyperparameters='map' or 'ml'")
+
+    def _varying_noise(self) -> bool:
+        return isinstance(self.noise, str) and self.noise == "heteroscedastic"
+
+    def _data(self, points: Points, targets: np.ndarray, weights: np.ndarray | None) -> Data:
+        """Standardised data, without rows of weight zero."""
+        n = len(targets)
+        known = None if isinstance(self.noise, str) else _check_noise(self.noise, n)
+        scale = self.standardise != "none"
+        self.scale_ = (
+            TargetScale.of(targets, weights)
+            if scale
+            else TargetScale(np.zeros(targets.shape[1]), np.ones(targets.shape[1]))
+        )
+        y = torch.from_numpy(self.scale_.to_standard(targets))
+        if known is not None:
+            known = torch.from_numpy(known / float(np.mean(self.scale_.scale**2)))
+        if weights is None:
+            return Data(points.values, y, noise=known)
+        kept = torch.from_numpy(weights > 0)
+        known = None if known is None else known[kept]
+        rows = points.values[kept] if isinstance(points.values, Tensor) else _chosen(points.values, kept)
+        return Data(rows, y[kept], torch.from_numpy(weights)[kept], noise=known)
+
+    def _choose(self, n: int, kernel: Kernel) -> tuple[str, str]:
+        """The way of inference, and why."""
+        if self._varying_noise():
+            return "exact", "noise that varies is integrated over with the exact process"
+        if not kernel.takes_tensors:
+            return "exact", "kernels over objects have no inducing points"
+        if self.inference != "auto":
+            return self.inference, "as asked for"
+        if n <= EXACT_ROWS:
+            return "exact", f"{n} rows are at most {EXACT_ROWS}"
+        if n <= SPARSE_ROWS:
+            return (
+                "sparse",
+                f"{n} rows are more than {EXACT_ROWS}: collapsed bound with {self.n_inducing} inducing points",
+            )
+        return (
+            "stochastic",
+            f"{n} rows are more than {SPARSE_ROWS}: mini-batches with {self.n_inducing} inducing points",
+        )
+
+    def _engine(self, kernel: Kernel, data: Data) -> Engine:
+        mean = copy.deepcopy(self.mean)
+        if self._varying_noise():
+            return self._heteroscedastic(kernel, mean, data)
+        noise: Any = learnt_noise()
+        if data.noise is not None:
+            noise = 0 if not data.noise.any() else positive(float(data.noise.mean()), trainable=False, name="noise")
+        if self.inference_ == "exact":
+            return Exact(ExactGP(kernel, mean, noise), data)
+        if data.noise is not None and not bool((data.noise > 0).all()):
+            raise InputError(f"inference={self.inference_!r} needs noise above 0; without noise use inference='exact'")
+        model = SparseGP(kernel, self._inducing(kernel, data), mean, noise)
+        return Sparse(model.fix("z"), data)
+
+    def _heteroscedastic(self, kernel: Kernel, mean: Any, data: Data) -> Engine:
+        if data.y.shape[1] > 1 or data.weights is not None:
+            raise InputError("noise='heteroscedastic' takes one target, and no sample weights")
+        noise_kernel = None
+        if kernel.takes_tensors:
+            noise_kernel = start_from_data(RBF(ard=data.x.shape[1]), data.x, data.y[:, 0])
+        return Heteroscedastic(HeteroscedasticGP(kernel, noise_kernel, mean, learnt_noise()), data)
+
+    def _inducing(self, kernel: Kernel, data: Data) -> Tensor:
+        """The rows about which the others say least, under the kernel as it is."""
+        n = len(data.x)
+        chosen = np.random.default_rng(self._seed()).permutation(n)[:_CANDIDATES]
+        points, _ = greedy_points(kernel, data.x[torch.from_numpy(np.sort(chosen))], self.n_inducing)
+        return points
+
+    def _learn(self, engine: Engine, points: Points) -> None:
+        """Train the engine; once more where the first round tells better inducing points or noise of filled inputs."""
+        self._train(engine)
+        if isinstance(engine, Sparse):
+            engine.model = copy.deepcopy(engine.model)
+            engine.model.z = real(self._inducing(engine.model.kernel, engine.data), trainable=False, name="z")
+            self._train(engine)
+        if points.incomplete is not None:
+            engine.data.extra = self._spread_of_filled(points, len(engine.data.y))
+            self._train(engine)
+        if self.hyperparameters == "bayes":
+            self.beliefs_ = [
+                engine.condition() for _ in draw(self.criterion_, self.n_draws, self.verbose, self._seed())
+            ]
+
+    def _train(self, engine: Engine) -> None:
+        self.criterion_ = Criterion(self.hyperparameters, engine.module, engine.score)
+        self.result_ = train(self.criterion_, self, self._seed())
+        self.engine_ = engine
+        self.beliefs_ = [engine.condition()]
+
+    def _spread_of_filled(self, points: Points, n: int) -> Tensor:
+        """How much the prediction at a training row varies with what its missing entries may be: extra noise."""
+        draws = self.inputs_.draws(points)
+        mean = self._function(draws.flatten(0, 1)).reshape(len(draws), -1, len(self.scale_.mean))
+        extra = torch.zeros(n, dtype=torch.float64)
+        extra[torch.from_numpy(points.incomplete)] = torch.from_numpy(mean.var(0).mean(1))
+        return extra
+
+    def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of each training target predicted from all other rows, in closed form."""
+        check_is_fitted(self, "beliefs_")
+        if self.inference_ != "exact" or self._varying_noise():
+            raise InputError("leave_one_out is in closed form for the exact process with plain noise: refit with those")
+        found = [belief.posterior.leave_one_out() for belief in self.beliefs_[0]]
+        mean = torch.cat([each.mean for each in found], 1).numpy()
+        std = torch.cat([each.var for each in found], 1).sqrt().numpy()
+        return self._shaped(self.scale_.back(mean)), self._shaped(self.scale_.back_std(std))
+
+    @property
+    def evidence_bounds_(self) -> tuple[float, float]:
+        """What the log evidence of the exact process with these hyperparameters lies between, for sparse inference.
+
+        Far apart, ``n_inducing`` is too small.
+        """
+        check_is_fitted(self, "beliefs_")
+        if not isinstance(self.engine_, Sparse):
+            value = self.log_marginal_likelihood()
+            return value, value
+        lower, upper = self.engine_.bounds()
+        return lower - self._log_unit(), upper - self._log_unit()
+
+    def _log_unit(self) -> float:
+        return float(len(self.engine_.data.y) * np.log(self.scale_.scale).sum())
+
+    def _target_scale(self) -> float:
+        return float(np.sqrt(np.mean(self.scale_.scale**2)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _check_noise(noise: Any, n: int) -> np.ndarray:
+    """Known variances, one for each row."""
+    array = as_array(noise, "noise")
+    if array.ndim == 0:
+        array = np.full(n, float(array))
+    check_length(array, n, "noise")
+    if array.ndim != 1 or not (np.isfinite(array).all() and (array >= 0).all()):
+        raise InputError("noise must be a variance ≥ 0, or one for each row, in squared units of y")
+    return array
+
+
+def _chosen(objects: list[Any], kept: Tensor) -> list[Any]:
+    return [value for value, keep in zip(objects, kept.tolist(), strict=True) if keep]

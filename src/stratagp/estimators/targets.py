@@ -1,0 +1,65 @@
+"""Targets and weights that estimators are given, checked before any work starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from stratagp.errors import InputError
+
+
+def check_targets(estimator: Any, y: Any, n: int) -> Float[np.ndarray, "n *q"]:
+    """Numbers, one row for each of ``n`` points; one column for each target where there are columns."""
+    if y is None:
+        raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+    array = as_array(y, "y")
+    if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] == 0):
+        raise InputError(f"y must be (n,) or (n, targets), got shape {array.shape}")
+    check_length(array, n, "y")
+    table = array.reshape(n, -1)
+    bad = ~np.isfinite(table)
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        kind = "NaN" if np.isnan(table[row, column]) else "infinity"
+        raise InputError(
+            f"Input y contains {kind} in row {row}, and NaN or infinity in {int(bad.any(1).sum())} of {n} rows: drop "
+            "those rows, a target cannot be filled"
+        )
+    return array
+
+
+def check_weights(sample_weight: Any, n: int) -> Float[np.ndarray, " n"] | None:
+    """Numbers ≥ 0, one for each row; a single number stands for all."""
+    if sample_weight is None:
+        return None
+    array = as_array(sample_weight, "sample_weight")
+    array = np.full(n, float(array)) if array.ndim == 0 else array
+    if array.ndim != 1:
+        raise InputError(f"sample_weight must be 1D with one number for each row, got shape {array.shape}")
+    check_length(array, n, "sample_weight")
+    if not (np.isfinite(array).all() and (array >= 0).all()):
+        raise InputError("sample_weight must be finite and not negative: a weight divides the noise of its row")
+    if not (array > 0).any():
+        raise InputError("sample_weight is zero for every row: nothing is left to learn from")
+    return array
+
+
+def as_array(values: Any, name: str) -> np.ndarray:
+    """Numbers as float64."""
+    values = values.detach().cpu().numpy() if hasattr(values, "detach") else values
+    array = np.asarray(values)
+    if array.dtype.kind == "c":
+        raise InputError(f"Complex data not supported: {name} must hold real numbers")
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        example = next((v for v in array.ravel() if not isinstance(v, (int, float, np.number))), array.ravel()[0])
+        raise InputError(f"{name} must hold numbers, got {example!r}; classes are a task for GPClassifier") from None
+
+
+def check_length(array: np.ndarray, n: int, name: str) -> None:
+    """As many rows as there are points."""
+    if len(array) != n:
+        raise InputError(f"X has {n} rows, but {name} has {len(array)}: inconsistent numbers of samples")

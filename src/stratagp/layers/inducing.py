@@ -1,0 +1,244 @@
+"""Gaussian processes that see the data through inducing points.
+
+With ``Kzz = L Lᵀ`` and whitened inducing values ``v = L⁻¹u``, ``A = L⁻¹ Kzx`` carries a belief about ``v`` to each row,
+
+    f(xₙ) = m(xₙ) + aₙᵀv + N(0, kₙₙ − |aₙ|²).
+
+**Precision.** All that has a row for each point is computed in the precision of the points, float32 in stochastic
+training; ``Kzz``, its factor and the cost are in float64. Parameters are kept in float64, and cast inside the graph.
+Rounding in ``Kzx`` is amplified by ``L⁻¹``, so the layer always adds a fixed ``jitter`` (a share of the mean variance)
+to ``Kzz``: then ``|L⁻¹| ≤ jitter^(−½)``. The inducing values are those of the process with a little noise,
+``u = f(z) + N(0, jitter)``, and the bound remains a bound. The jitter does not depend on the precision, because
+``q(v)`` belongs to the factor it was trained with.
+
+**Gradient.** With the gradient ``G`` of ``A``, and ``P`` the lower triangle of ``G Aᵀ`` with half its diagonal,
+
+    ∂Kzx = L⁻ᵀ G,        ∂Kzz = −½ L⁻ᵀ (P + Pᵀ) L⁻¹,
+
+because ``LᵀL̄`` and ``−G Aᵀ`` agree in their lower triangles: one product less than through the factor's own gradient.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from stratagp.errors import InputError
+from stratagp.kernels import Kernel
+from stratagp.kernels.base import as_tensor
+from stratagp.layers.base import Layer
+from stratagp.linalg import cholesky
+from stratagp.linalg.once import first_derivative_only
+from stratagp.means import Zero
+from stratagp.parameters import Parameter, Value, real
+from stratagp.posteriors import FullGaussian, Posterior
+from stratagp.types import Gaussian, Mixture
+
+
+class Inducing(Layer):
+    """``q`` latent functions ``f ~ GP(mean, kernel)``, known through a posterior of their values at ``z``.
+
+    Arguments:
+        kernel: one covariance for all functions, or one with a function axis (``kernel.replicate(q)``).
+        z: inducing points ``m d`` for all functions or ``q m d``, learnt unless given as a parameter that is fixed.
+        posterior: the belief about the whitened inducing values; a :class:`FullGaussian` where it is left out.
+        mean: the prior mean of all functions, a :class:`~stratagp.means.Mean` or torch module from ``n d`` to ``n``.
+        functions: how many functions, where neither the kernel, ``z`` nor a posterior tells; 1 if it is left out.
+        jitter: noise of the inducing values, as a share of their mean prior variance.
+
+    >>> from stratagp import kernels as k
+    >>> layer = Inducing(k.RBF(), torch.linspace(0, 1, 5)[:, None], functions=2)
+    >>> layer(torch.zeros(3, 1)).mean.shape
+    torch.Size([3, 2])
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        z: Value | Parameter,
+        posterior: Posterior | None = None,
+        mean: Any = None,
+        functions: int | None = None,
+        jitter: float = 1e-6,
+    ) -> None:
+        super().__init__()
+        if not kernel.takes_tensors:
+            raise InputError("Inducing needs a kernel over points in rows; for objects use kernel.cached(objects)")
+        if jitter < 0:
+            raise InputError(f"jitter must not be negative, got {jitter}")
+        self.kernel = kernel
+        self.z = real(z, name="z")
+        own = _functions(kernel, self.z)
+        default = FullGaussian(self.z.shape[-2], functions or own or 1)
+        self.posterior = default if posterior is None else posterior
+        _check_sizes(self.posterior, self.z, {own, functions} - {None})
+        self.mean = Zero() if mean is None else mean
+        self.jitter = jitter
+
+    def factor(self) -> Float[Tensor, "*q m m"]:
+        """The lower Cholesky factor of ``k(z, z)`` with its jitter, in float64: the costly part that all rows share."""
+        return cholesky(self._inducing_covariance(), _CovarianceOfPoints(self.kernel))
+
+    def forward(self, x: Any, factor: Float[Tensor, "*q m m"] | None = None) -> Gaussian | Mixture:
+        """The belief at points ``*s n d``, each part ``*s n q``; ``factor`` is :meth:`factor` where it is known."""
+        x = as_tensor(x, "x")
+        if x.dim() < 2 or x.shape[-1] != self.z.shape[-1]:
+            raise InputError(
+                f"x must be points (n, {self.z.shape[-1]}), as z has that many columns, got {tuple(x.shape)}"
+            )
+        x = x if x.is_floating_point() else x.double()
+        belief = self._rows(x.flatten(0, -2), factor)
+        if isinstance(belief, Gaussian):
+            return Gaussian(*(part.unflatten(0, x.shape[:-1]) for part in belief))
+        return Mixture(belief.log_weights, Gaussian(*(part.unflatten(1, x.shape[:-1]) for part in belief.parts)))
+
+    def kl(self) -> Float[Tensor, ""]:
+        """``KL(q(v) ‖ N(0, I))``."""
+        return self.posterior.kl()
+
+    def draw(self, generator: torch.Generator | None = None, n_features: int = 1000) -> Callable[[Tensor], Tensor]:
+        """One function by Matheron's rule: a prior draw ``g`` from random features, corrected at the inducing points.
+
+        f(x) = m(x) + g(x) + k(x, z) (Kzz + jitter)⁻¹ (Lv − g(z) − ε),   v ~ q,   ε ~ N(0, jitter)
+        """
+        with torch.no_grad():
+            return _Function(self, generator, n_features)
+
+    def _inducing_covariance(self) -> Float[Tensor, "*q m m"]:
+        kzz = in_precision(self.kernel, torch.float64, self.z.double())
+        noise = self.jitter * kzz.diagonal(dim1=-2, dim2=-1).mean(-1, keepdim=True)
+        return kzz + torch.diag_embed(noise.expand(kzz.shape[:-1]))
+
+    def _rows(self, x: Float[Tensor, "n d"], factor: Float[Tensor, "*q m m"] | None) -> Gaussian | Mixture:
+        mean, kxz, kdiag = in_precision(_Prior(self.kernel, self.mean), x.dtype, x, self.z.to(x))
+        if factor is None:
+            kzz = self._inducing_covariance()
+            a = _Whiten.apply(kxz, kzz, cholesky(kzz.detach(), _CovarianceOfPoints(self.kernel)))
+        else:
+            a = _solve_rows(kxz, factor)
+        belief = self.posterior.marginals(a.mT, kdiag.expand(*a.shape[:-2], -1))
+        if isinstance(belief, Gaussian):
+            return Gaussian(belief.mean + mean, belief.var)
+        return Mixture(belief.log_weights, Gaussian(belief.parts.mean + mean, belief.parts.var))
+
+
+class _Whiten(torch.autograd.Function):
+    """``Aᵀ = Kxz L⁻ᵀ`` in the precision of ``Kxz``, given ``Kzz`` and its factor, with the gradients stated above."""
+
+    @staticmethod
+    def forward(ctx: Any, kxz: Tensor, kzz: Tensor, factor: Tensor) -> Tensor:
+        a = _solve_rows(kxz, factor)
+        ctx.save_for_backward(a, factor)
+        return a
+
+    @staticmethod
+    @first_derivative_only
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        a, factor = ctx.saved_tensors
+        to_kxz = to_kzz = None
+        if ctx.needs_input_grad[0]:
+            to_kxz = torch.linalg.solve_triangular(factor.to(grad), grad, upper=False, left=False)
+        if ctx.needs_input_grad[1]:
+            lower = (grad.mT @ a).to(factor).tril()
+            both = lower + lower.mT - torch.diag_embed(lower.diagonal(dim1=-2, dim2=-1))
+            half = torch.linalg.solve_triangular(factor, both, upper=False, left=False)
+            to_kzz = -0.5 * torch.linalg.solve_triangular(factor.mT, half, upper=True)
+        return to_kxz, to_kzz, None
+
+
+class _Prior(nn.Module):
+    """Mean and covariance in one module, so that one call casts the parameters of both."""
+
+    def __init__(self, kernel: Kernel, mean: Any) -> None:
+        super().__init__()
+        self.kernel, self.mean = kernel, mean
+
+    def forward(self, x: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return self.mean(x)[:, None], self.kernel(x, z), self.kernel.diag(x)
+
+
+class _Function:
+    """A drawn function in float64; it keeps copies of what it needs, so that later training does not change it."""
+
+    def __init__(self, layer: Inducing, generator: torch.Generator | None, n_features: int) -> None:
+        self.z = layer.z.double().clone().detach()
+        self.prior = copy.deepcopy(_Prior(layer.kernel, layer.mean)).double().requires_grad_(False)
+        kernel, factor, v = self.prior.kernel, layer.factor(), layer.posterior.draw(generator)
+        self.features = kernel.random_features(n_features, self.z.shape[-1], generator)
+        phi = self.features(self.z)
+        draws = torch.randn(len(v), phi.shape[-1] + phi.shape[-2], generator=generator, dtype=torch.float64).to(v)
+        self.weights, epsilon = draws.split([phi.shape[-1], phi.shape[-2]], 1)
+        noise = (layer.jitter * kernel.diag(self.z).mean(-1, keepdim=True)).sqrt() * epsilon
+        gap = (factor @ v[..., None]).squeeze(-1) - _combine(phi, self.weights).mT - noise
+        self.correction = torch.cholesky_solve(gap[..., None], factor.expand(len(v), -1, -1)).squeeze(-1)
+
+    def __call__(self, x: Float[Tensor, "*s n d"]) -> Float[Tensor, "*s n q"]:
+        rows = x.double().flatten(0, -2)
+        mean, kxz, _ = self.prior(rows, self.z)
+        values = mean + _combine(self.features(rows), self.weights) + _combine(kxz, self.correction)
+        return values.unflatten(0, x.shape[:-1]).to(x)
+
+
+class _CovarianceOfPoints:
+    """The name of ``Kzz`` in errors; the kernel is put into words only when one is raised."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def __str__(self) -> str:
+        return f"the covariance of the inducing points under {self.kernel}"
+
+
+def in_precision(module: nn.Module, dtype: torch.dtype, *inputs: Tensor) -> Any:
+    """``module(*inputs)`` with its floating parameters and buffers cast to ``dtype``; gradients reach the originals.
+
+    >>> from stratagp import kernels as k
+    >>> in_precision(k.RBF(), torch.float32, torch.zeros(1, 1)).dtype
+    torch.float32
+    """
+    held: list[tuple[dict[str, Any], str, Tensor]] = []
+    for part in module.modules():
+        stores: tuple[dict[str, Any], ...] = (part._parameters, part._buffers)
+        for store in stores:
+            held += [(store, name, t) for name, t in store.items() if t is not None and t.is_floating_point()]
+    for store, name, tensor in held:
+        store[name] = tensor.to(dtype)
+    try:
+        return module(*inputs)
+    finally:
+        for store, name, tensor in held:
+            store[name] = tensor
+
+
+def _solve_rows(kxz: Float[Tensor, "*q n m"], factor: Float[Tensor, "*q m m"]) -> Float[Tensor, "*q n m"]:
+    """``Kxz L⁻ᵀ``: points in rows suit the solver's storage, and halve its time."""
+    return torch.linalg.solve_triangular(factor.to(kxz).mT, kxz, upper=True, left=False)
+
+
+def _combine(matrix: Float[Tensor, "*q n f"], weights: Float[Tensor, "q f"]) -> Float[Tensor, "n q"]:
+    """One weighted sum of columns for each function; the matrix may be shared between them."""
+    return matrix @ weights.mT if matrix.dim() == 2 else (matrix @ weights[..., None]).squeeze(-1).mT
+
+
+def _functions(kernel: Kernel, z: Tensor) -> int | None:
+    """How many functions the kernel and the points speak of, or None where both are shared."""
+    if z.dim() not in (2, 3) or not z.numel():
+        raise InputError(f"z must be inducing points (m, d), or (q, m, d) for each function, got {tuple(z.shape)}")
+    own = {size for size in (kernel.functions, len(z) if z.dim() == 3 else None) if size is not None}
+    if len(own) > 1:
+        raise InputError(f"the kernel has {kernel.functions} functions, but z has points for {len(z)}")
+    return own.pop() if own else None
+
+
+def _check_sizes(posterior: Posterior, z: Tensor, functions: set[int | None]) -> None:
+    q, m = posterior.shape
+    if m != z.shape[-2]:
+        raise InputError(f"the posterior is about {m} inducing values, but z has {z.shape[-2]} points")
+    if functions - {q}:
+        other = max(size for size in functions - {q} if size is not None)
+        raise InputError(f"the posterior is about {q} functions, but the kernel, z or functions say {other}")

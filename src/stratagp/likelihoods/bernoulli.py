@@ -1,0 +1,65 @@
+"""Two classes: the sign of a latent function, blurred by a link."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from stratagp.errors import InputError
+from stratagp.likelihoods.base import Likelihood
+from stratagp.types import Gaussian
+
+_LINKS = ("logit", "probit")
+
+
+class Bernoulli(Likelihood):
+    """``p(y = 1 | f) = σ(f)`` for labels 0 and 1, with the logistic function or the normal distribution ``Φ`` as ``σ``.
+
+    The probit link has its predictive probability in closed form, ``E Φ(f) = Φ(mean/√(1 + var))``; other integrals are
+    by quadrature. What is predicted is the mean and variance of the label: the mean is the probability of class 1.
+
+    >>> likelihood = Bernoulli("probit")
+    >>> likelihood.predict(Gaussian(torch.ones(1, 1), 3 * torch.ones(1, 1))).mean.item()  # Φ(½)
+    0.6914...
+    """
+
+    def __init__(self, link: str = "logit") -> None:
+        super().__init__()
+        if link not in _LINKS:
+            raise InputError(f"link must be one of {', '.join(_LINKS)}, got {link!r}")
+        self.link = link
+
+    def log_prob(self, y: Float[Tensor, "n 1"], f: Float[Tensor, "*s n 1"]) -> Float[Tensor, "*s n"]:
+        """``log σ(f)`` for label 1, ``log σ(−f)`` for label 0."""
+        return self._log_link(_signs(y) * f).squeeze(-1)
+
+    def moments(self, f: Float[Tensor, "*s n 1"]) -> Gaussian:
+        """``p = σ(f)`` and ``p (1 − p)``."""
+        return Gaussian(self._log_link(f).exp(), (self._log_link(f) + self._log_link(-f)).exp())
+
+    def log_predictive(self, y: Float[Tensor, "n 1"], q: Gaussian) -> Float[Tensor, "*s n"]:
+        """``log E σ(±f)``; for the probit link ``log Φ(±mean/√(1 + var))``."""
+        if self.link == "logit":
+            return super().log_predictive(y, q)
+        return self.log_prob(y, _shrunk(q))
+
+    def predict(self, q: Gaussian) -> Gaussian:
+        """``p = E σ(f)`` and ``p (1 − p)``."""
+        return super().predict(q) if self.link == "logit" else self.moments(_shrunk(q))
+
+    def _log_link(self, f: Tensor) -> Tensor:
+        return logsigmoid(f) if self.link == "logit" else torch.special.log_ndtr(f)
+
+
+def _shrunk(q: Gaussian) -> Tensor:
+    return q.mean / (1 + q.var).sqrt()
+
+
+def _signs(y: Float[Tensor, "n 1"]) -> Float[Tensor, "n 1"]:
+    """Labels 0 and 1 as −1 and 1."""
+    wrong = ~((y == 0) | (y == 1))
+    if wrong.any():
+        raise InputError(f"y must be labels 0 and 1, got {y[wrong][0].item():g}: encode the classes first")
+    return 2 * y - 1

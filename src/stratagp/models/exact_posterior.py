@@ -1,0 +1,196 @@
+"""What an exact Gaussian process answers once it has seen data, and the process of its derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.kernels import Kernel, gradient_gradient, value_gradient, with_derivatives
+from stratagp.kernels.derivatives import slopes_of
+from stratagp.linalg import cholesky
+from stratagp.models.inputs import check_column, check_data, check_points, row_noise, wants_gradient
+from stratagp.models.memory import check_memory
+from stratagp.models.process import Process
+from stratagp.types import Gaussian
+
+_CHUNK = 2**24  # numbers of a cross-covariance that are held at once when predicting
+
+
+@dataclass(frozen=True)
+class ExactPosterior(Process):
+    """A Gaussian process given data: ``α = C⁻¹(y − m)`` and ``L Lᵀ = C = K + noise`` answer every question.
+
+    ``prior`` is the :class:`~stratagp.ExactGP` as it was when conditioned. Gradients with respect to points pass
+    through where the points ask for them.
+    """
+
+    prior: Any
+    x: Any
+    residual: Float[Tensor, " n"]
+    noise: Float[Tensor, " n"]
+    factor: Float[Tensor, "n n"] = field(repr=False)
+    alpha: Float[Tensor, " n"] = field(repr=False)
+
+    def mean(self, x: Any) -> Float[Tensor, " m"]:
+        """``m(x) + k(x, X) α``."""
+        return self._in_chunks(x, lambda rows: self.prior.mean(rows) + self.prior.kernel(rows, self.x) @ self.alpha)
+
+    def variance(self, x: Any) -> Float[Tensor, " m"]:
+        """``k(x, x) − |L⁻¹ k(X, x)|²`` at each row."""
+        return self.marginals(x).var[:, 0]
+
+    def marginals(self, x: Any) -> Gaussian:
+        """Mean and variance at each row, as ``n 1``, from one cross-covariance."""
+        belief = self.component(self.prior.kernel, x)
+        return Gaussian(self._in_chunks(x, self.prior.mean)[:, None] + belief.mean, belief.var)
+
+    def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "m p"]:
+        """``k(x, z) − (L⁻¹ k(X, x))ᵀ L⁻¹ k(X, z)``."""
+        x, z = self._points(x), None if z is None else self._points(z)
+        with torch.set_grad_enabled(wants_gradient(x, z)):
+            left = self._whiten(self.prior.kernel(self.x, x))
+            right = left if z is None else self._whiten(self.prior.kernel(self.x, z))
+            return self.prior.kernel(x, z) - left.mT @ right
+
+    def component(self, kernel: Kernel, x: Any) -> Gaussian:
+        """The posterior of one additive part of the function, given by its kernel: an effect, a trend, a season.
+
+        ``kernel`` is one of the summands of the model's kernel (``gp.kernel.parts``), or an effect of an additive
+        kernel (``gp.kernel.component(columns)``), as it was when the model was conditioned.
+        """
+        both = self._in_chunks(x, lambda rows: self._mean_and_variance(kernel, rows))
+        return Gaussian(both[:, :1], both[:, 1:])
+
+    def gradient(self, x: Any) -> tuple[Float[Tensor, "m d"], Float[Tensor, "m d d"]]:
+        """Mean and covariance of the gradient ``∇f`` at each row, for a differentiable kernel.
+
+        ∇m(x) + ∇k(x, X) α,   ∇∇'k(x, x) − ∇k(x, X) C⁻¹ ∇'k(X, x)
+        """
+        x = self._points(x)
+        with torch.no_grad():
+            cross = value_gradient(self.prior.kernel, self.x, x)
+            half = self._whiten(cross.flatten(1)).unflatten(1, x.shape)
+            own = torch.cat([gradient_gradient(self.prior.kernel, row)[:, :, 0] for row in x.split(1)])
+            mean = slopes_of(self.prior.mean, x) + torch.einsum("nmd,n->md", cross, self.alpha)
+            return mean, own - torch.einsum("nmd,nme->mde", half, half)
+
+    def with_slopes(self) -> ExactPosterior:
+        """The process and its slopes as one, given the same data: see :meth:`ExactGP.with_slopes`.
+
+        It can be asked for values and slopes together, and conditioned on observed slopes.
+        """
+        return replace(self, prior=self.prior.with_slopes(), x=with_derivatives(self.x, 0))
+
+    def derivative(self, column: Any) -> DerivativeProcess:
+        """The process ``∂f/∂x_column`` given the data, columns being counted from 0, for a differentiable kernel."""
+        check_column(column, self.x.shape[1] if isinstance(self.x, Tensor) else None)
+        return DerivativeProcess(self, column)
+
+    def leave_one_out(self) -> Gaussian:
+        """Each observation predicted from all others, noise included, in closed form: ``n 1``."""
+        precision = torch.cholesky_inverse(self.factor).diagonal()
+        with torch.no_grad():
+            mean = self.prior.mean(self.x) + self.residual - self.alpha / precision
+        return Gaussian(mean[:, None], 1 / precision[:, None])
+
+    def log_evidence(self) -> Float[Tensor, ""]:
+        """``log p(y)`` of the data this posterior has seen."""
+        normal = torch.distributions.MultivariateNormal(torch.zeros_like(self.residual), scale_tril=self.factor)
+        return normal.log_prob(self.residual)
+
+    def condition(self, x: Any, y: Any, noise: Any = None) -> ExactPosterior:
+        """The posterior with more data, from the factor at hand: only the new rows are factored.
+
+        L ← [[L, 0], [L₂₁, L₂₂]],   L₂₁ = k(X₂, X) L⁻ᵀ,   L₂₂ L₂₂ᵀ = k(X₂, X₂) + noise − L₂₁ L₂₁ᵀ
+        """
+        x, y = check_data(self.prior.kernel, self._points(x), y)
+        n = len(self.alpha)
+        check_memory(n + len(y), "conditioning", 1, y.element_size())
+        with torch.no_grad():
+            given = row_noise(self.prior, y, noise).expand(len(y))
+            below = self._whiten(self.prior.kernel(self.x, x)).mT
+            corner = self.prior.kernel(x) + torch.diag(given) - below @ below.mT
+            factor = self.factor.new_zeros(n + len(y), n + len(y))
+            factor[:n, :n], factor[n:, :n] = self.factor, below
+            factor[n:, n:] = cholesky(corner, f"the covariance of {self.prior.kernel} at the new rows")
+            residual = torch.cat([self.residual, y - self.prior.mean(x)])
+            alpha = torch.cholesky_solve(residual[:, None], factor).squeeze(-1)
+        points = torch.cat([self.x, x]) if isinstance(x, Tensor) else [*self.x, *x]
+        return ExactPosterior(self.prior, points, residual, torch.cat([self.noise, given]), factor, alpha)
+
+    def draw(self, n_features: int = 1000, generator: torch.Generator | None = None) -> Callable[[Any], Tensor]:
+        """One function by Matheron's rule: a prior draw ``g``, corrected to agree with the data.
+
+        f(x) = g(x) + k(x, X) C⁻¹ (y − g(X) − ε),   ε ~ N(0, noise)
+        """
+        prior = self.prior.draw(n_features, generator)
+        with torch.no_grad():
+            epsilon = torch.randn(self.noise.shape, generator=generator, dtype=self.noise.dtype) * self.noise.sqrt()
+            gap = self.residual + self.prior.mean(self.x) - prior(self.x) - epsilon
+            weights = torch.cholesky_solve(gap[:, None], self.factor).squeeze(-1)
+        return lambda x: self._in_chunks(x, lambda rows: prior(rows) + self.prior.kernel(rows, self.x) @ weights)
+
+    def _mean_and_variance(self, kernel: Kernel, x: Any) -> Float[Tensor, "m 2"]:
+        cross = kernel(self.x, x)
+        var = (kernel.diag(x) - self._whiten(cross).square().sum(0)).clamp_min(0)
+        return torch.stack([cross.mT @ self.alpha, var], 1)
+
+    def _whiten(self, cross: Float[Tensor, "n p"]) -> Float[Tensor, "n p"]:
+        return torch.linalg.solve_triangular(self.factor, cross, upper=False)
+
+    def _points(self, x: Any) -> Any:
+        return check_points(self.prior.kernel, x, self.x.shape[1] if isinstance(self.x, Tensor) else None)
+
+    def _in_chunks(self, x: Any, answer: Callable[[Any], Tensor]) -> Tensor:
+        """An answer a row at a time, for as many rows at once as a bounded cross-covariance allows."""
+        x = self._points(x)
+        step = max(1, _CHUNK // max(1, len(self.alpha)))
+        with torch.set_grad_enabled(wants_gradient(x)):
+            return torch.cat([answer(x[start : start + step]) for start in range(0, max(1, len(x)), step)])
+
+
+class DerivativeProcess(Process):
+    """``∂f/∂x_column`` of an exact process, prior or posterior: a Gaussian process as ``f`` is.
+
+    It asks the process of values and slopes together (``with_slopes``) for its slopes.
+
+    >>> from stratagp import ExactGP, kernels as k
+    >>> x = torch.linspace(0, 6, 20, dtype=torch.float64)[:, None]
+    >>> slope = ExactGP(k.RBF(), noise=1e-8).condition(x, x.sin().squeeze()).derivative(0)
+    >>> slope.mean(torch.tensor([[1.0]])).item()  # cos 1 = 0.5403
+    0.540...
+    """
+
+    def __init__(self, process: Any, column: int) -> None:
+        self.process, self.column = process, column
+        self.joint = process.with_slopes()
+
+    def mean(self, x: Any) -> Float[Tensor, " n"]:
+        """``E ∂f(x)/∂x_column``, the slope of the prior mean included."""
+        return self.joint.mean(self._label(x))
+
+    def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "n m"]:
+        """``∂² cov(f(x), f(z)) / ∂x_column ∂z_column``."""
+        return self.joint.covariance(self._label(x), None if z is None else self._label(z))
+
+    def variance(self, x: Any) -> Float[Tensor, " n"]:
+        """``var ∂f(x)/∂x_column`` at each row."""
+        return self.joint.variance(self._label(x))
+
+    def draw(self, n_features: int = 1000, generator: torch.Generator | None = None) -> Callable[[Any], Tensor]:
+        """The slope of one drawn function, by autograd."""
+        function = self.process.draw(n_features, generator)
+        return lambda x: slopes_of(function, self._checked(x))[:, self.column]
+
+    def _label(self, x: Any) -> Float[Tensor, "n columns"]:
+        return with_derivatives(self._checked(x), self.column + 1)
+
+    def _checked(self, x: Any) -> Float[Tensor, "n d"]:
+        points = self.process._points(x)
+        check_column(self.column, points.shape[1])
+        return points

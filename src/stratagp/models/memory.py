@@ -1,0 +1,88 @@
+"""Whether the matrices of exact inference fit into memory, asked before any of them is allocated."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from stratagp.errors import InputError
+
+_SMALL = 10**7  # numbers: matrices up to 80 MB are never in question, and nothing is read for them
+_MEMINFO = Path("/proc/meminfo")
+_GROUPS = Path("/proc/self/cgroup")
+_MOUNT = Path("/sys/fs/cgroup")
+
+
+def check_memory(n: int, what: str, copies: float, bytes_each: int = 8) -> None:
+    """Refuse work that holds ``copies`` matrices of ``n × n`` at once where they do not fit into memory.
+
+    Where it is not known how much there is, nothing is refused.
+
+    >>> check_memory(1000, "conditioning", copies=2)
+    >>> check_memory(10**7, "conditioning", copies=2)
+    Traceback (most recent call last):
+    ...
+    stratagp.errors.InputError: conditioning on 10,000,000 rows needs at least 1,600,000.0 GB of memory ...
+    """
+    if n * n <= _SMALL:
+        return
+    need, have = copies * n * n * bytes_each, available_memory()
+    if have is not None and need > have:
+        raise InputError(
+            f"{what} on {n:,} rows needs at least {need / 1e9:,.1f} GB of memory for its {n:,} × {n:,} matrices, and "
+            f'{have / 1e9:,.1f} GB are available: use SparseGP (inference="sparse" of an estimator), or at most '
+            f"{int((have / copies / bytes_each) ** 0.5):,} of the rows"
+        )
+
+
+def available_memory() -> int | None:
+    """Bytes this process may still take: the least of what the machine and its control groups have left."""
+    known = [_of_the_machine(), *_of_the_groups()]
+    return min((left for left in known if left is not None), default=None)
+
+
+def _of_the_machine() -> int | None:
+    available = _fields(_MEMINFO).get("MemAvailable:")
+    if available is not None:
+        return 1024 * available
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _of_the_groups() -> list[int | None]:
+    """What each control group that holds this process has left, of version 1 (``memory:``) and 2 (``0::``)."""
+    left = []
+    for line in _read(_GROUPS).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers in ("", "memory"):
+            group = (_MOUNT / controllers / path.lstrip("/")).resolve()
+            above = [group, *group.parents]
+            left += [
+                _left_in(place, version=1 if controllers else 2) for place in above if place.is_relative_to(_MOUNT)
+            ]
+    return left
+
+
+def _left_in(group: Path, version: int) -> int | None:
+    limit, usage = (
+        ("memory.limit_in_bytes", "memory.usage_in_bytes") if version == 1 else ("memory.max", "memory.current")
+    )
+    most, used = _read(group / limit).strip(), _read(group / usage).strip()
+    if not (most.isdigit() and used.isdigit()):  # no such group here, or "max"
+        return None
+    cache = _fields(group / "memory.stat").get("total_inactive_file" if version == 1 else "inactive_file", 0)
+    return max(0, int(most) - int(used) + cache)  # pages of files are given up as soon as memory is wanted
+
+
+def _fields(path: Path) -> dict[str, int]:
+    rows = (line.split() for line in _read(path).splitlines())
+    return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

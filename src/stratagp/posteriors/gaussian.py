@@ -1,0 +1,52 @@
+"""The full Gaussian posterior: one mean and one covariance for each latent function."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from stratagp.errors import InputError
+from stratagp.linalg import whitened_marginals
+from stratagp.posteriors.base import Posterior
+from stratagp.types import Gaussian
+
+
+class FullGaussian(Posterior):
+    """``q(vⱼ) = N(meanⱼ, scaleⱼ scaleⱼᵀ)`` for each of ``q`` functions, independently; it starts at the prior.
+
+    ``mean`` is ``q m`` and ``scale`` ``q m m``, of which the part above the diagonal is not read.
+
+    >>> posterior = FullGaussian(2)
+    >>> posterior.kl().item()
+    0.0
+    >>> posterior.marginals(torch.tensor([[0.6], [0.0]]), torch.ones(1)).var.item()
+    1.0
+    """
+
+    def __init__(self, m: int, q: int = 1) -> None:
+        super().__init__()
+        if m < 1 or q < 1:
+            raise InputError(f"a posterior needs m ≥ 1 inducing values of q ≥ 1 functions, got m={m} and q={q}")
+        self.mean = nn.Parameter(torch.zeros(q, m, dtype=torch.float64))
+        self.scale = nn.Parameter(torch.eye(m, dtype=torch.float64).repeat(q, 1, 1))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(q, m)``."""
+        return self.mean.shape[0], self.mean.shape[1]
+
+    def marginals(self, a: Float[Tensor, "*q m n"], kdiag: Float[Tensor, "*q n"]) -> Gaussian:
+        """``Aᵀ mean`` and ``k − Σ A² + Σ (scaleᵀA)²``, each ``n q``."""
+        return Gaussian(*whitened_marginals(a, kdiag, self.mean.to(a), self.scale.to(a)))
+
+    def kl(self) -> Float[Tensor, ""]:
+        """``½ Σ (|mean|² + |scale|² − m − log|scale scaleᵀ|)``."""
+        mean, scale = self.mean.double(), self.scale.double().tril()
+        log_det = scale.diagonal(dim1=-2, dim2=-1).square().log().sum()
+        return 0.5 * (mean.square().sum() + scale.square().sum() - mean.numel() - log_det)
+
+    def draw(self, generator: torch.Generator | None = None) -> Float[Tensor, "q m"]:
+        """``mean + scale ε`` with ``ε ~ N(0, I)``, for each function."""
+        noise = torch.randn(self.shape, generator=generator, dtype=torch.float64).to(self.mean.device)
+        return self.mean.double() + (self.scale.double().tril() @ noise[..., None]).squeeze(-1)

@@ -1,0 +1,96 @@
+"""Free coordinates: trainable tensors as one vector, and the densities that live on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.distributions import biject_to, constraints
+
+from stratagp.errors import UnsupportedError
+from stratagp.parameterised import Parameterised
+from stratagp.parameters import Parameter
+
+Objective = Callable[[], Tensor]
+
+
+def flat(tensor: Tensor) -> np.ndarray:
+    """The numbers of a tensor as a vector of doubles."""
+    return tensor.detach().double().cpu().numpy().ravel()
+
+
+def gather(parameters: list[nn.Parameter]) -> np.ndarray:
+    """All numbers of ``parameters`` in one new vector."""
+    return np.concatenate([flat(p) for p in parameters])
+
+
+def scatter(parameters: list[nn.Parameter], theta: np.ndarray) -> None:
+    """Set ``parameters`` to the numbers of one vector: the inverse of :func:`gather`."""
+    start = 0
+    for p in parameters:
+        values = torch.from_numpy(theta[start : start + p.numel()].copy())
+        p.data.copy_(values.reshape(p.shape))
+        start += p.numel()
+
+
+def value_and_gradient(
+    objective: Objective, parameters: list[nn.Parameter], theta: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """The objective and its gradient at ``theta``, where ``parameters`` stay."""
+    scatter(parameters, theta)
+    for parameter in parameters:
+        parameter.grad = None
+    score = objective()
+    score.backward()
+    gradient = [flat(p.grad if p.grad is not None else torch.zeros_like(p)) for p in parameters]
+    return float(score.detach()), np.concatenate(gradient)
+
+
+def log_joint(log_evidence: Float[Tensor, ""], module: Parameterised) -> Float[Tensor, ""]:
+    """``log p(y | θ) + log p(θ) + log |dθ/d raw|``: the posterior density of the free coordinates, but for a constant.
+
+    The density that :func:`~stratagp.training.nuts.sample` needs, since it moves in free coordinates. Parameters
+    without a prior count as uniform on their natural scale, so give one to each that the data may leave open. The upper
+    triangle of a triangular matrix, which is never read, gets a standard normal so that the density stays proper.
+
+    >>> from stratagp import ExactGP, kernels as k
+    >>> gp, x = ExactGP(k.RBF(2.0), noise=0.5), torch.zeros(1, 1)
+    >>> evidence = gp.log_evidence(x, torch.zeros(1))
+    >>> (log_joint(evidence, gp) - evidence).exp().item()  # dθ/d raw = θ for each of lengthscale, variance, noise
+    1.0...
+    """
+    free = [item.parameter for item in module.named_values() if item.parameter.trainable]
+    unread = [p.raw.triu(1).square().sum() for p in free if is_triangular(p)]
+    padding = torch.stack(unread).sum() / 2 if unread else 0.0
+    return log_evidence + module.log_prior() + log_jacobian(module) - padding
+
+
+def log_jacobian(module: Parameterised) -> Float[Tensor, ""]:
+    """``Σ log |dθ/d raw|`` over the trainable parameters, each counted once.
+
+    ``raw`` for positive values, ``log(high − low) + log σ(raw) + log σ(−raw)`` between bounds; values on a simplex
+    count by all entries but the last, triangular matrices by what lies below the diagonal and on it.
+    """
+    terms = [log_jacobian_of(item.parameter) for item in module.named_values() if item.parameter.trainable]
+    return torch.stack(terms).sum() if terms else torch.zeros((), dtype=torch.float64)
+
+
+def is_triangular(parameter: Parameter) -> bool:
+    """Whether the parameter is a triangular matrix, whose free coordinates above the diagonal are never read."""
+    return isinstance(parameter.constraint, type(constraints.lower_cholesky))
+
+
+def log_jacobian_of(parameter: Parameter) -> Float[Tensor, ""]:
+    """``log |dθ/d raw|`` of one parameter."""
+    if is_triangular(parameter):
+        return parameter.raw.diagonal(dim1=-2, dim2=-1).sum()
+    try:
+        return biject_to(parameter.constraint).log_abs_det_jacobian(parameter.raw, parameter.natural).sum()
+    except NotImplementedError:
+        raise UnsupportedError(
+            f"{parameter.name} is constrained to {parameter.constraint}, whose bijection has no known Jacobian; fix "
+            "it, or give it a positive, bounded, simplex, triangular or no constraint"
+        ) from None

@@ -1,0 +1,99 @@
+"""L-BFGS from several starts, for scores with more than one maximum."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from stratagp.errors import InputError, NotPositiveDefiniteError
+from stratagp.training.free import Objective, gather, scatter
+from stratagp.training.lbfgs import Result, maximise
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One optimisation: where it began in the order of starts, how and where it ended, what it warned of."""
+
+    number: int
+    result: Result
+    theta: np.ndarray
+    warnings: list[warnings.WarningMessage]
+
+
+def maximise_from_many(
+    objective: Objective,
+    parameters: Iterable[nn.Parameter],
+    n_restarts: int,
+    generator: torch.Generator | None = None,
+    spread: float = 1.0,
+    max_iterations: int = 200,
+) -> Result:
+    """:func:`maximise` from the present values and ``n_restarts`` others; ``parameters`` end at the best maximum found.
+
+    The other starts are ``raw + spread · N(0, I)`` in free coordinates: a factor of about ``e`` for positive numbers. A
+    start that fails is skipped, unless all fail. Only warnings of the winner are shown.
+
+    >>> x = nn.Parameter(torch.tensor([2.0], dtype=torch.float64))
+    >>> def hills():  # the higher one is at −1
+    ...     return (2 * torch.exp(-((x + 1) ** 2)) + torch.exp(-((x - 2) ** 2))).sum()
+    >>> maximise_from_many(hills, [x], 5, torch.Generator().manual_seed(0), spread=3.0).message
+    'start ... of 6 won: ...'
+    >>> round(x.item(), 2)
+    -1.0
+    """
+    if n_restarts < 0:
+        raise InputError(f"n_restarts must be at least 0, got {n_restarts}")
+    if not spread > 0:
+        raise InputError(f"spread must be positive, got {spread}")
+    free = [p for p in parameters if p.requires_grad]
+    if not free:
+        return maximise(objective, free)
+    runs, failures = _run_all(objective, free, _starts(free, n_restarts, generator, spread), max_iterations)
+    if not runs:
+        raise failures[0]
+    best = max(runs, key=lambda run: run.result.value)
+    scatter(free, best.theta)
+    for warning in best.warnings:
+        warnings.warn(warning.message, stacklevel=2)
+    return _result(best, runs, failures)
+
+
+def _starts(
+    free: list[nn.Parameter], n_restarts: int, generator: torch.Generator | None, spread: float
+) -> list[np.ndarray]:
+    given = gather(free)
+    noise = torch.randn(n_restarts, len(given), generator=generator, dtype=torch.float64).numpy()
+    return [given, *(given + spread * noise)]
+
+
+def _run_all(
+    objective: Objective, free: list[nn.Parameter], starts: list[np.ndarray], max_iterations: int
+) -> tuple[list[_Run], list[Exception]]:
+    runs: list[_Run] = []
+    failures: list[Exception] = []
+    try:
+        for number, start in enumerate(starts, 1):
+            scatter(free, start)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                try:
+                    result = maximise(objective, free, max_iterations)
+                except (NotPositiveDefiniteError, InputError) as failure:
+                    failures.append(failure)
+                else:
+                    runs.append(_Run(number, result, gather(free), list(caught)))
+    finally:
+        scatter(free, starts[0])
+    return runs, failures
+
+
+def _result(best: _Run, runs: list[_Run], failures: list[Exception]) -> Result:
+    evaluations = sum(run.result.evaluations for run in runs) + len(failures)  # a start fails at its first evaluation
+    failed = f" ({len(failures)} failed)" if failures else ""
+    message = f"start {best.number} of {len(runs) + len(failures)} won{failed}: {best.result.message}"
+    return Result(best.result.value, evaluations, best.result.converged, message)

@@ -1,0 +1,156 @@
+"""Where training starts: values for the parameters of a kernel that nobody chose, taken from the data.
+
+A lengthscale starts at the spread of its columns times √D (in D dimensions typical points lie √D further apart), a
+period at the strongest one in the targets, and the variances share the variance of standardised targets among the
+summands. Values that the user gave are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.kernels import Kernel, Linear, Periodic, Polynomial, Product, Sum, White
+from stratagp.parameters import Parameter
+
+_ROWS = 1000  # that are looked at; more would not change a start value
+_OBJECTS = 20  # the same for objects, whose kernels are slow
+_PERIODS = 2000  # frequencies that compete for the strongest period
+
+
+def start_from_data(kernel: Kernel, x: Any, y: Float[Tensor, " n"]) -> Kernel:
+    """Give every open parameter of ``kernel`` a value that suits points ``x`` and targets ``y`` of unit variance.
+
+    >>> from stratagp import kernels as k
+    >>> x = torch.linspace(0, 300, 40, dtype=torch.float64)[:, None]
+    >>> start_from_data(k.RBF() + k.RBF(lengthscale=2.0), x, x[:, 0].sin())
+    RBF(lengthscale=88.8, variance=0.5) + RBF(lengthscale=2, variance=0.5)
+    """
+    step = max(1, len(x) // (_ROWS if kernel.takes_tensors else _OBJECTS))
+    rows, targets = x[::step], y[::step]
+    with torch.no_grad():
+        seen = _points_of_parts(kernel, rows)
+        for part, points in seen.items():
+            _start_scales(part, points, targets)
+        for part, share in variance_carriers(kernel):
+            _start_variance(part, seen.get(part, rows), share)
+    return kernel
+
+
+def _points_of_parts(kernel: Kernel, x: Any) -> dict[Kernel, Tensor]:
+    """What each part of a composed kernel gets to see: its columns, warped and scaled as they are."""
+    seen: dict[Kernel, Tensor] = {}
+
+    def note(part: Any, arguments: tuple[Any, ...]) -> None:
+        if isinstance(arguments[0], Tensor) and arguments[0].dim() == 2:
+            seen[part] = arguments[0]
+
+    kernels = [module for module in kernel.modules() if isinstance(module, Kernel)]
+    hooks = [module.register_forward_pre_hook(note) for module in kernels]
+    try:
+        kernel(x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return seen
+
+
+def _start_scales(part: Kernel, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> None:
+    lengthscale, period = _open(part, "lengthscale"), _open(part, "period")
+    if lengthscale is not None and not isinstance(part, Periodic):  # whose lengthscale is a share of the period
+        spread = spreads(x) * x.shape[1] ** 0.5
+        _assign(lengthscale, spread if lengthscale.per_column else spread.square().mean().sqrt())
+    if period is not None and x.shape[1] == 1:
+        _assign(period, strongest_period(x[:, 0], y))
+
+
+def spreads(x: Float[Tensor, "n d"]) -> Float[Tensor, " d"]:
+    """The standard deviation of each column, or 1 where it is constant."""
+    spread = x.std(0, correction=0)
+    constant = spread <= 1e-12 * x.abs().amax(0)
+    return torch.where(constant | (spread == 0), torch.ones_like(spread), spread)
+
+
+def strongest_period(x: Float[Tensor, " n"], y: Float[Tensor, " n"]) -> float:
+    """The period of the sine wave that explains most of ``y`` at places ``x``, however unevenly they lie.
+
+    Least squares of a sine, a cosine and a straight line, for periods from the range of ``x`` down to two typical gaps.
+
+    >>> x = torch.linspace(0, 10, 100, dtype=torch.float64)
+    >>> round(strongest_period(x, torch.sin(2 * torch.pi * x / 0.7)), 2)
+    0.7
+    """
+    place = x.double().unique()
+    if len(place) < 4:
+        return 1.0
+    width = float(place[-1] - place[0])
+    gap = float(place.diff().median())
+    frequency = torch.linspace(1 / width, 0.5 / max(gap, width / _PERIODS), _PERIODS, dtype=torch.float64)
+    trend = torch.stack([torch.ones_like(x), x], 1).double()
+    residual = _without(trend, y.double()[:, None])
+    power = torch.empty_like(frequency)
+    for i, f in enumerate(frequency):
+        angle = 2 * torch.pi * f * x.double()
+        wave = torch.stack([angle.cos(), angle.sin()], 1)
+        power[i] = residual.square().sum() - _without(wave, residual).square().sum()
+    return float(1 / frequency[power.argmax()])
+
+
+def _without(basis: Float[Tensor, "n p"], values: Float[Tensor, "n q"]) -> Float[Tensor, "n q"]:
+    """What least squares on ``basis`` leave of ``values``."""
+    q, _ = torch.linalg.qr(basis)
+    return values - q @ (q.mT @ values)
+
+
+def variance_carriers(kernel: Kernel, share: float = 1.0) -> Iterator[tuple[Kernel, float]]:
+    """The kernels whose variance has the units of the target squared, and the share of the total each starts with.
+
+    Every summand has its share; of the factors of a product one carries it, the first that is learnt, and the others
+    are numbers without units.
+    """
+    if isinstance(kernel, Sum):
+        for part in kernel.parts:
+            yield from variance_carriers(part, share / len(kernel.parts))
+    elif isinstance(kernel, Product):
+        able = [part for part in kernel.parts if any(variance_carriers(part))]
+        learnt = [part for part in able if any(_variance(carrier).trainable for carrier, _ in variance_carriers(part))]
+        yield from variance_carriers((learnt or able)[0], share) if able else ()
+    elif isinstance(kernel._modules.get("variance"), Parameter):
+        yield kernel, share
+    else:
+        for part in kernel.parts:
+            yield from variance_carriers(part, share)
+
+
+def _variance(kernel: Kernel) -> Any:
+    return kernel._modules["variance"]
+
+
+def _start_variance(part: Kernel, x: Any, share: float) -> None:
+    variance = _open(part, "variance")
+    if variance is None:
+        return
+    if isinstance(part, (Linear, Polynomial)):
+        level = x.square().mean(0) * x.shape[1]
+        _assign(variance, share / torch.where(level > 0, level, 1.0) if variance.per_column else share / level.mean())
+    elif isinstance(part, White):
+        _assign(variance, share)
+    else:
+        level = part.diag(x).mean() / variance.natural.mean()
+        _assign(variance, (share / level).expand(variance.natural.shape))
+
+
+def _open(part: Kernel, name: str) -> Parameter | None:
+    found = part._modules.get(name)
+    return found if isinstance(found, Parameter) and found.open and found.trainable else None
+
+
+def _assign(parameter: Parameter, value: Any) -> None:
+    value = np.asarray(value, dtype=float)
+    if np.isfinite(value).all() and (value > 0).all():
+        parameter.assign(value)
