@@ -5,9 +5,9 @@ hyperparameters and maximise the evidence by L-BFGS until they call it converged
 
 - StrataGP: ExactGP and training.maximise; GPRegressor: the same by the estimator, with hyperparameters="ml";
 - scikit-learn: its own L-BFGS, within bounds from 1e-5 to 1e5;
-- GPyTorch: Cholesky at every size. It brings no L-BFGS with bounds or a line search of its own, so it gets ours (scipy's,
-  with as long a memory), which needs far fewer evaluations than Adam;
-- GPflow and GPy: their own, which are scipy's.
+- GPyTorch: Cholesky at every size. Its tutorials train by Adam, which takes more evaluations, so it gets scipy's L-BFGS
+  with as long a memory as ours, on logs of lengthscales and the evidence a row: the fewest steps of all we tried;
+- GPflow and GPy: their own, which are scipy's too, the first with the same memory.
 
 A fit ends when the model is ready to predict. The evidence is evaluated at the hyperparameters that each one reached by
 the same plain formula. Predictions are mean and standard deviation of new observations. Contestants take turns and are

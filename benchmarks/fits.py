@@ -1,8 +1,7 @@
 """A whole fit of an exact Gaussian process with an RBF kernel: ours, and that of each peer.
 
 Each maker returns a function from a :class:`Task` to a :class:`Fitted` that is ready to predict, or skips where its
-library is absent. All start from the same hyperparameters and maximise the evidence by L-BFGS until they call it
-converged. The parts that know a peer serve other kernels and data as well.
+library is absent. All start from the same hyperparameters and maximise the evidence by L-BFGS until it converges.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from scipy.linalg import cho_solve, cholesky
+from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from threadpoolctl import ThreadpoolController
@@ -29,6 +28,7 @@ from stratagp.training.start import start_from_data
 
 COLUMNS = 8
 BOUNDS = (1e-5, 1e5)
+MEMORY = {"maxcor": 20}  # of L-BFGS, as in our training
 BUDGET = 2 * 3600.0  # seconds after which a fit is given up
 
 Prediction = tuple[np.ndarray, np.ndarray]  # mean and standard deviation of new observations
@@ -45,7 +45,7 @@ class Task(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """What a fit ends with; ``predict`` gives mean and standard deviation of new observations."""
+    """What a fit ends with."""
 
     lengthscale: np.ndarray
     variance: float
@@ -72,17 +72,12 @@ def places(n: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((n, COLUMNS))
 
 
-def factor_at(t: Task, lengthscale: np.ndarray, variance: float, noise: float) -> np.ndarray:
-    covariance = variance * np.exp(-0.5 * cdist(t.x / lengthscale, t.x / lengthscale, "sqeuclidean"))
-    np.fill_diagonal(covariance, variance + noise)
-    return cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
-
-
 def log_evidence(t: Task, at: Fitted) -> float:
     """``log N(y; 0, K + noise I)`` in plain NumPy: the one judge of all contestants."""
-    factor = factor_at(t, at.lengthscale, at.variance, at.noise)
-    fit = t.y @ cho_solve((factor, True), t.y)
-    return float(-0.5 * fit - np.log(factor.diagonal()).sum() - 0.5 * len(t.y) * np.log(2 * np.pi))
+    covariance = at.variance * np.exp(-0.5 * cdist(t.x / at.lengthscale, t.x / at.lengthscale, "sqeuclidean"))
+    factor = cholesky(covariance + at.noise * np.eye(len(t.y)), lower=True)
+    white = solve_triangular(factor, t.y, lower=True)
+    return float(-0.5 * white @ white - np.log(factor.diagonal()).sum() - 0.5 * len(t.y) * np.log(2 * np.pi))
 
 
 # --- ours ---
@@ -117,7 +112,7 @@ def _kernel(t: Task) -> RBF:
 
 
 def _read(model: ExactGP, evaluations: int, predict: Callable) -> Fitted:
-    scales = model.kernel.lengthscale.detach().numpy().ravel().copy()
+    scales = _flat([model.kernel.lengthscale])
     return Fitted(scales, model.kernel.variance.item(), model.noise.item(), evaluations, predict)
 
 
@@ -132,6 +127,7 @@ class Watch:
         self.count = 0
 
     def __call__(self, *_: Any) -> None:
+        """One step more."""
         self.count += 1
         now = time.monotonic()
         if now - self.start > BUDGET:
@@ -141,6 +137,8 @@ class Watch:
             print(f"  … {self.count} steps in {in_words(now - self.start)}", flush=True)
 
     def around(self, objective: Callable[..., Any]) -> Callable[..., Any]:
+        """The objective, watched."""
+
         def watched(*args: Any) -> Any:
             self()
             return objective(*args)
@@ -185,13 +183,14 @@ def gpytorch() -> Fit:
     library = peer("gpytorch")
 
     def fit(t: Task) -> Fitted:
-        model = gpytorch_model(t.x, t.y, library.kernels.RBFKernel(ard_num_dims=COLUMNS), library.means.ZeroMean())
+        logs = library.constraints.Positive(transform=torch.exp, inv_transform=torch.log)  # fewer steps than softplus
+        kernel = library.kernels.RBFKernel(ard_num_dims=COLUMNS, lengthscale_constraint=logs)
+        model = gpytorch_model(t.x, t.y, kernel, library.means.ZeroMean())
         model.kernel.outputscale, model.likelihood.noise = t.variance, t.noise
         model.kernel.base_kernel.lengthscale = torch.from_numpy(t.lengthscale)
-        evaluations = gpytorch_lbfgs(model)
-        predict = gpytorch_predictor(model)
-        scales = model.kernel.base_kernel.lengthscale.detach().numpy().ravel().copy()
-        return Fitted(scales, model.kernel.outputscale.item(), model.likelihood.noise.item(), evaluations, predict)
+        evaluations, predict = gpytorch_lbfgs(model), gpytorch_predictor(model)
+        scales, variances = _flat([kernel.lengthscale]), (model.kernel.outputscale, model.likelihood.noise)
+        return Fitted(scales, *(value.item() for value in variances), evaluations, predict)
 
     return fit
 
@@ -229,13 +228,12 @@ def gpytorch_lbfgs(model: Any) -> int:
 
     def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
         place(theta)
-        value = -evidence(model(*model.train_inputs), model.train_targets) * len(model.train_targets)
+        value = -evidence(model(*model.train_inputs), model.train_targets)  # a row: takes fewer steps than the sum
         return value.item(), _flat(torch.autograd.grad(value, leaves))
 
     model.train()
     with gpytorch_exact(), calm_scipy():
-        start, options = _flat(leaves), {"maxcor": 20}
-        end = minimize(watch.around(loss), start, jac=True, method="L-BFGS-B", options=options)
+        end = minimize(watch.around(loss), _flat(leaves), jac=True, method="L-BFGS-B", options=MEMORY)
     place(end.x)
     return watch.count
 
@@ -245,9 +243,9 @@ def gpytorch_predictor(model: Any) -> Callable[[np.ndarray], Prediction]:
     model.eval()
 
     def predict(new: np.ndarray) -> Prediction:
-        with torch.no_grad(), gpytorch_exact():
-            belief = model.likelihood(model(torch.from_numpy(new)))
-            return belief.mean.numpy(), belief.variance.sqrt().numpy()
+        with torch.no_grad(), gpytorch_exact():  # a thousand rows at a time: it builds their joint covariance
+            beliefs = [model.likelihood(model(rows)) for rows in torch.from_numpy(new).split(1000)]
+            return tuple(torch.cat([getattr(b, name) for b in beliefs]).numpy() for name in ("mean", "stddev"))
 
     predict(model.train_inputs[0][:1].numpy())
     return predict
@@ -266,16 +264,16 @@ def gpflow() -> Fit:
         kernel = library.kernels.SquaredExponential(t.variance, t.lengthscale)
         model = library.models.GPR((t.x, t.y[:, None]), kernel, noise_variance=t.noise)
         with calm_scipy():
-            optimiser = library.optimizers.Scipy()
-            end = optimiser.minimize(model.training_loss, model.trainable_variables, step_callback=Watch())
+            search, variables = library.optimizers.Scipy(), model.trainable_variables
+            end = search.minimize(model.training_loss, variables, step_callback=Watch(), options=MEMORY)
         posterior = model.posterior()
 
         def predict(new: np.ndarray) -> Prediction:
             mean, var = posterior.predict_f(new)
             return mean.numpy()[:, 0], np.sqrt(var.numpy()[:, 0] + model.likelihood.variance.numpy())
 
-        values = kernel.lengthscales.numpy(), kernel.variance.numpy(), model.likelihood.variance.numpy()
-        return Fitted(values[0], float(values[1]), float(values[2]), int(end.nfev), predict)
+        variances = (float(p.numpy()) for p in (kernel.variance, model.likelihood.variance))
+        return Fitted(kernel.lengthscales.numpy(), *variances, int(end.nfev), predict)
 
     return fit
 

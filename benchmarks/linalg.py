@@ -20,7 +20,7 @@ from torch import Tensor
 
 from evidence import COLUMNS, PEERS, bare_lapack, difference, problem, stratagp_evidence
 from harness import Benchmark, beside_peers, in_subprocess, in_words, race
-from stratagp.linalg import gaussian_kernel, gaussian_log_density, scaled_sqdist, whitened_marginals
+from stratagp.linalg import gaussian_kernel, gaussian_log_density, matern_kernel, scaled_sqdist, whitened_marginals
 
 SIZES = {500: 20, 1000: 10, 2000: 5, 5000: 3}  # rows, and how often each contestant runs
 
@@ -82,6 +82,16 @@ def distance_gain(inputs: tuple[Tensor, ...], gaussian: bool) -> Runs:
         return with_gradients({"fused": scaled_sqdist, **squares}, inputs)
     kernels = {name: as_kernel(square) for name, square in squares.items()}
     return with_gradients({"fused": gaussian_kernel, **kernels}, inputs)
+
+
+def matern_gain(inputs: tuple[Tensor, ...]) -> Runs:
+    """The Matérn kernel of order 5/2 for x, z, weight and variance."""
+
+    def plain(x: Tensor, z: Tensor, weight: Tensor, variance: Tensor) -> Tensor:
+        r = torch.cdist(x * weight, z * weight)
+        return variance * (1 + r + r.square() / 3) * torch.exp(-r)
+
+    return with_gradients({"fused": lambda *values: matern_kernel(*values, order=2), "cdist": plain}, inputs)
 
 
 def by_cdist(x: Tensor, z: Tensor, weight: Tensor) -> Tensor:
@@ -170,8 +180,10 @@ def gains(n: int) -> dict[str, Callable[[], Runs]]:
         f"gaussian_log_density, n = {n}": lambda: log_density_gain(n),
         f"scaled_sqdist, n = {n}, d = 8": lambda: distance_gain(shared_points(n)[:3], gaussian=False),
         f"gaussian_kernel, n = {n}, d = 8": lambda: distance_gain(shared_points(n), gaussian=True),
+        f"matern_kernel, ν = 5/2, n = {n}, d = 8": lambda: matern_gain(shared_points(n)),
         f"scaled_sqdist, {large}": lambda: distance_gain(many_functions()[:3], gaussian=False),
         f"gaussian_kernel, {large}": lambda: distance_gain(many_functions(), gaussian=True),
+        f"matern_kernel, ν = 5/2, {large}": lambda: matern_gain(many_functions()),
         "whitened_marginals, 10 functions, m = 200, n = 1000, float32": marginals_gain,
     }
 

@@ -1,6 +1,7 @@
 """Matérn kernels of any smoothness: values, gradients to points, lengthscale and smoothness, peers."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,8 +10,9 @@ from scipy.special import gamma, kv
 from torch.autograd import grad, gradcheck, gradgradcheck
 
 from stratagp.errors import InputError
-from stratagp.kernels import RBF, RationalQuadratic
+from stratagp.kernels import RBF, Exponential, RationalQuadratic
 from stratagp.kernels.matern import Matern, bessel_correlation
+from stratagp.linalg import scaled_sqdist
 from stratagp.parameters import positive
 from tests.kernels.case import points
 
@@ -63,6 +65,17 @@ def test_closed_forms_and_the_general_path_are_one_kernel(nu):
     x, z = points(), points(5, seed=1)
     closed, general = Matern(nu, [0.7, 1.9]), Matern(positive(nu), [0.7, 1.9])
     torch.testing.assert_close(closed(x, z), general(x, z), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("make", [Exponential, *(partial(Matern, nu) for nu in (0.5, 1.5, 2.5))])
+def test_the_fused_kernel_is_its_own_profile(make):
+    x = torch.cat([points(), points(2)])  # two rows come twice
+    kernel = make(lengthscale=[0.7, 1.9], variance=1.3)
+    fused, weights = kernel(x), points(len(x), seed=2) @ points(len(x), seed=3).mT
+    composed = kernel.variance * kernel.profile(scaled_sqdist(x, x, 1 / kernel.lengthscale))
+    torch.testing.assert_close(fused, composed, rtol=1e-12, atol=1e-12)
+    leaves = list(kernel.parameters())
+    torch.testing.assert_close(grad(fused, leaves, weights), grad(composed, leaves, weights), rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("nu", [0.3, 0.8, 1.3, 2.6, 6.0])

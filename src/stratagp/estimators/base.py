@@ -27,6 +27,7 @@ _CHOICES = {
     "encoding": ("one-hot", "codes"),
     "missing": ("raise", "impute"),
 }
+_WHOLE_NUMBERS = {"n_restarts": 0, "max_iterations": 0, "max_epochs": 1, "n_inducing": 1, "n_draws": 1}  # and the least
 _RELEVANCE_ROWS = 500
 
 
@@ -54,7 +55,13 @@ class GPEstimator(BaseEstimator, ABC):
             self._restrict(name, choices)
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             raise InputError(f"kernel must be a kernel such as kernels.RBF(), or None, got {self.kernel!r}")
-        for name, least in (("n_restarts", 0), ("max_iterations", 0), ("n_inducing", 1), ("n_draws", 1)):
+        for name, least in (
+            ("n_restarts", 0),
+            ("max_iterations", 0),
+            ("max_epochs", 1),
+            ("n_inducing", 1),
+            ("n_draws", 1),
+        ):
             value = self.get_params(deep=False).get(name, least)
             if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
                 raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
@@ -123,7 +130,8 @@ class GPEstimator(BaseEstimator, ABC):
         With p free values it takes 2p evaluations of the score, when first asked for.
         """
         check_is_fitted(self, "engine_")
-        return table_in_users_units(self.criterion_, self.kernel_, self.inputs_.columns, self._target_scale())
+        criterion = getattr(self, "criterion_", None)  # mini-batches leave none, and so no curvature
+        return table_in_users_units(self.model_, criterion, self.kernel_, self.inputs_.columns, self._target_scale())
 
     @cached_property
     def relevance_(self) -> np.ndarray:
@@ -148,8 +156,8 @@ class GPEstimator(BaseEstimator, ABC):
         return tags
 
     def _forget(self) -> None:
-        """Drop what an earlier fit has left to be computed when asked for."""
-        for name in ("hyperparameters_", "relevance_"):
+        """Drop what an earlier fit has left."""
+        for name in ("hyperparameters_", "relevance_", "criterion_"):
             self.__dict__.pop(name, None)
 
 

@@ -14,15 +14,23 @@ from sklearn.utils.validation import check_is_fitted
 from stratagp.errors import InputError
 from stratagp.estimators.base import GPEstimator
 from stratagp.estimators.class_engines import Binary, ClassBelief, Labelled, OneAgainstRest, Softmax
+from stratagp.estimators.engines import Engine, some_rows
 from stratagp.estimators.hyperparameters import Criterion, draw, train
 from stratagp.estimators.inputs import Points
+from stratagp.estimators.stochastic import MiniBatches, StochasticClasses
 from stratagp.estimators.targets import check_length
 from stratagp.kernels import Kernel
-from stratagp.models import GPClassification, MulticlassLaplace
+from stratagp.likelihoods import Bernoulli
+from stratagp.likelihoods import Softmax as SoftmaxLikelihood
+from stratagp.models import GPClassification, MulticlassLaplace, StochasticGP
+from stratagp.training.inducing import greedy_points
 from stratagp.training.start import start_from_data
 
 LAPLACE_ROWS = 3000  # rows (times classes, if more than two) up to which "auto" takes Laplace
-INFERENCES = ("auto", "laplace", "ep", "variational")
+INFERENCES = ("auto", "laplace", "ep", "variational", "stochastic")
+_SMALL = 1000  # rows, over the number of classes, from which Laplace learns where mini-batches start
+_CANDIDATES = 10_000  # rows that compete for inducing points
+_SAMPLES = 16  # of the latent functions of several classes, a step
 _CHUNK = 4096  # rows that are predicted at once
 
 
@@ -33,13 +41,15 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         kernel: a kernel of the latent functions; a Matérn-5/2 with a lengthscale for each column if left out. Values
             you give are in the units of your columns; those you leave out start from the data.
         inference: "laplace" (fast; several classes at once by softmax), "ep" (expectation propagation: the best
-            probabilities, slower), "variational" (the local bound: the evidence is a true lower bound), "auto".
+            probabilities, slower), "variational" (the local bound: the evidence is a true lower bound), "stochastic"
+            (mini-batches with ``n_inducing`` inducing points), or "auto": Laplace up to 3,000 rows (times the classes,
+            if more than two), stochastic above. ``inference_`` and ``inference_reason_`` tell which and why.
             Expectation propagation and the local bound know two classes; more are asked about one against the rest.
         link: "logit" or "probit"; left out, what the inference knows.
         hyperparameters: "map" (evidence with weak priors), "ml" (evidence alone), or "bayes" (averaged over
             ``n_draws`` draws from their posterior by NUTS).
-        n_restarts, standardise, categorical, encoding, missing, n_draws, max_iterations, random_state, verbose: as in
-            :class:`GPRegressor`; ``standardise="both"`` scales the inputs.
+        n_inducing, n_restarts, standardise, categorical, encoding, missing, n_draws, max_iterations, max_epochs,
+            random_state, verbose: as in :class:`GPRegressor`; ``standardise="both"`` scales the inputs.
 
     >>> import numpy as np
     >>> X = np.linspace(-3, 3, 30)[:, None]
@@ -55,6 +65,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         inference: Any = "auto",
         link: Any = None,
         hyperparameters: Any = "map",
+        n_inducing: Any = 200,
         n_restarts: Any = 0,
         standardise: Any = "targets",
         categorical: Any = "auto",
@@ -62,6 +73,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         missing: Any = "raise",
         n_draws: Any = 50,
         max_iterations: Any = 200,
+        max_epochs: Any = 10,
         random_state: Any = None,
         verbose: Any = False,
     ) -> None:
@@ -69,6 +81,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         self.inference = inference
         self.link = link
         self.hyperparameters = hyperparameters
+        self.n_inducing = n_inducing
         self.n_restarts = n_restarts
         self.standardise = standardise
         self.categorical = categorical
@@ -76,6 +89,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         self.missing = missing
         self.n_draws = n_draws
         self.max_iterations = max_iterations
+        self.max_epochs = max_epochs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -85,21 +99,25 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         kernel, points = self._learn_inputs(X)
         codes = self._encode_labels(y, len(points))
         data = Labelled(points.values, torch.from_numpy(codes), len(self.classes_))
-        self.inference_, self.inference_reason_ = self._choose(data)
+        self.inference_, self.inference_reason_ = self._choose(data, kernel)
         self._say(f"{self.inference_}: {self.inference_reason_}")
         self._forget()
         centred = (data.t == 0).double()
         start_from_data(kernel, data.x, centred - centred.mean())
-        engine = self._engine(kernel, data)
-        self.criterion_ = Criterion(self.hyperparameters, engine.module, engine.score)
-        self.result_ = train(self.criterion_, self, self._seed())
-        self.engine_ = engine
-        self.beliefs_ = [engine.condition()]
-        if self.hyperparameters == "bayes":
-            self.beliefs_ = [
-                engine.condition() for _ in draw(self.criterion_, self.n_draws, self.verbose, self._seed())
-            ]
+        self._learn(self._engine(kernel, data))
         return self
+
+    def _learn(self, engine: Engine) -> None:
+        self.result_: Any
+        if isinstance(engine, MiniBatches):
+            self.result_ = engine.train(self.max_epochs, self._seed(), self.verbose)
+        else:
+            self.criterion_ = Criterion(self.hyperparameters, engine.module, engine.score)
+            self.result_ = train(self.criterion_, self, self._seed())
+        self.engine_, self.beliefs_ = engine, [engine.condition()]
+        if self.hyperparameters == "bayes":
+            draws = draw(self.criterion_, self.n_draws, self.verbose, self._seed())
+            self.beliefs_ = [engine.condition() for _ in draws]
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""
@@ -134,6 +152,8 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         super()._check_options()
         self._restrict("inference", INFERENCES)
         self._restrict("hyperparameters", ("map", "ml", "bayes"))
+        if self.inference == "stochastic" and self.hyperparameters == "bayes":
+            raise InputError("inference='stochastic' maximises the bound: hyperparameters must be 'map' or 'ml'")
 
     def _encode_labels(self, y: Any, n: int) -> np.ndarray:
         if y is None:
@@ -148,18 +168,40 @@ class GPClassifier(ClassifierMixin, GPEstimator):
             )
         return codes
 
-    def _choose(self, data: Labelled) -> tuple[str, str]:
+    def _choose(self, data: Labelled, kernel: Kernel) -> tuple[str, str]:
         if self.inference != "auto":
             return self.inference, "as asked for"
         size = len(data.t) * (data.n_classes if data.n_classes > 2 else 1)
-        return "laplace", f"{size} latent values are at most {LAPLACE_ROWS}"
+        if size <= LAPLACE_ROWS or not kernel.takes_tensors:
+            return "laplace", f"{size} latent values are at most {LAPLACE_ROWS}, or objects"
+        return "stochastic", f"{size} latent values are more than {LAPLACE_ROWS}"
 
-    def _engine(self, kernel: Kernel, data: Labelled) -> Any:
+    def _engine(self, kernel: Kernel, data: Labelled) -> Engine:
+        if self.inference_ == "stochastic":
+            return StochasticClasses(self._stochastic(kernel, data), data)
+        return self._closed_form(kernel, data)
+
+    def _closed_form(self, kernel: Kernel, data: Labelled) -> Engine:
         several = data.n_classes > 2
-        if several and self.inference_ == "laplace" and self.link in (None, "logit"):
+        inference = "laplace" if self.inference_ == "stochastic" else self.inference_
+        if several and inference == "laplace" and self.link in (None, "logit"):
             return Softmax(MulticlassLaplace(kernel, data.n_classes), data)
-        model = GPClassification(kernel, self.inference_, self.link)
+        model = GPClassification(kernel, inference, self.link)
         return OneAgainstRest(model, data) if several else Binary(model, data)
+
+    def _stochastic(self, kernel: Kernel, data: Labelled) -> StochasticGP:
+        """Inducing points and start values under the kernel that Laplace learns from some of the rows."""
+        seed = self._seed()
+        few = some_rows(len(data.t), _SMALL // data.n_classes, seed)
+        small = Labelled(data.x[few], data.t[few], data.n_classes)
+        if len(small.t.unique()) == data.n_classes:
+            engine = self._closed_form(kernel, small)
+            train(Criterion("map", engine.module, engine.score), self, seed)
+        points, _ = greedy_points(kernel, data.x[some_rows(len(data.t), _CANDIDATES, seed)], self.n_inducing)
+        if data.n_classes == 2:
+            return StochasticGP(kernel, points, Bernoulli(self.link or "logit"), dtype=torch.float64)
+        likelihood = SoftmaxLikelihood(_SAMPLES, torch.Generator().manual_seed(seed))
+        return StochasticGP(kernel, points, likelihood, functions=data.n_classes, dtype=torch.float64)
 
 
 def _average(beliefs: list[ClassBelief], x: Any, method: str) -> np.ndarray:

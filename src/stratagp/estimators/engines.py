@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.distributions import constraints
 
@@ -54,6 +54,12 @@ class Data:
     extra: Float[Tensor, " n"] | None = None
     noise: Float[Tensor, " n"] | None = None
 
+    def rows(self, chosen: Int[Tensor, " r"]) -> Data:
+        """Some of the rows."""
+        x = self.x[chosen] if isinstance(self.x, Tensor) else [self.x[i] for i in chosen]
+        rest = (None if part is None else part[chosen] for part in (self.weights, self.extra, self.noise))
+        return Data(x, self.y[chosen], *rest)
+
     def noise_of(self, noise: Float[Tensor, ""]) -> Float[Tensor, " n"] | None:
         """The variance of each row's noise, or None where it is the same for all."""
         if self.noise is None and self.weights is None and self.extra is None:
@@ -61,6 +67,12 @@ class Data:
         level = noise.expand(len(self.y)) if self.noise is None else self.noise
         level = level if self.weights is None else level / self.weights
         return level if self.extra is None else level + self.extra
+
+
+def some_rows(n: int, most: int, seed: int) -> Int[Tensor, " r"]:
+    """At most ``most`` of ``n`` rows at random, in their order."""
+    chosen = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[:most]
+    return chosen.sort().values
 
 
 def learnt_noise() -> Parameter:
@@ -104,7 +116,7 @@ class Exact(Engine):
         """The exact posteriors, which share one factor."""
         noise = self.data.noise_of(self.model.noise)
         posteriors = self.model.condition_each(self.data.x, self.data.y, noise)
-        return [Belief(each, _constant(self.model.noise)) for each in posteriors]
+        return [Belief(each, constant(self.model.noise)) for each in posteriors]
 
 
 class Sparse(Engine):
@@ -121,9 +133,7 @@ class Sparse(Engine):
     def condition(self) -> list[Belief]:
         """The optimal posteriors given the inducing points."""
         noise = self.data.noise_of(self.model.noise)
-        return [
-            Belief(self.model.condition(self.data.x, y, noise), _constant(self.model.noise)) for y in self.data.y.mT
-        ]
+        return [Belief(self.model.condition(self.data.x, y, noise), constant(self.model.noise)) for y in self.data.y.mT]
 
     def bounds(self) -> tuple[float, float]:
         """What the exact log evidence of the same hyperparameters lies between."""
@@ -164,18 +174,20 @@ class StudentT(Engine):
     def condition(self) -> list[Belief]:
         """The posterior, with its degrees of freedom."""
         posterior = self.model.condition(self.data.x, self.data.y[:, 0])
-        return [Belief(posterior, _constant(posterior.noise), dof=posterior.dof)]
+        return [Belief(posterior, constant(posterior.noise), dof=posterior.dof)]
 
 
-class _Constant:
+class Constant:
     """The same noise everywhere; a class, because a lambda cannot be pickled."""
 
     def __init__(self, level: Tensor) -> None:
         self.level = level
 
     def __call__(self, x: Any) -> Float[Tensor, " n"]:
+        """The noise variance at each row."""
         return self.level.expand(len(x))
 
 
-def _constant(level: Tensor) -> _Constant:
-    return _Constant(level.detach().clone())
+def constant(level: Tensor) -> Constant:
+    """A noise that later training does not change."""
+    return Constant(level.detach().clone())

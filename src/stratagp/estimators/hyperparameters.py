@@ -18,15 +18,16 @@ from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter
-from stratagp.training import HyperparameterTable, Result, curvature, maximise_from_many, nuts
+from stratagp.training import Hyperparameter, HyperparameterTable, Result, curvature, maximise_from_many, nuts
 from stratagp.training.free import gather, log_jacobian_of, scatter
 from stratagp.training.start import variance_carriers
 
 CRITERIA = ("map", "ml", "loo", "bayes")
 WEAK = 2.0  # standard deviation of the default prior of a log parameter: a factor of 7 either way
-WARM_UP = 200  # steps of the sampler before the first draw
+WARM_UP = 150  # steps of the sampler before the first draw
+_NOISES = ("noise", "gaussian.noise", "likelihood.noise")  # where models keep the noise of the targets
 SPREAD = 1.5  # of restarts, in logs: a factor of 4.5 either way
-THIN = 4  # steps from one draw to the next: neighbours say the same
+THIN = 3  # steps from one draw to the next: neighbours say the same
 _SECONDS_BETWEEN_REPORTS = 2.0
 
 log = logging.getLogger("stratagp")
@@ -147,18 +148,26 @@ def at(module: torch.nn.Module, theta: Any) -> Iterator[None]:
 
 
 def table_in_users_units(
-    criterion: Criterion, kernel: Kernel, columns: list[str], target_scale: float
+    module: Parameterised, criterion: Criterion | None, kernel: Kernel, columns: list[str], target_scale: float
 ) -> HyperparameterTable:
-    """The learnt values with their uncertainty; variances and noise in the squared units of the target."""
+    """The learnt values with their uncertainty; variances and noise in the squared units of the target.
+
+    Inducing points are left out. Without a criterion there are values only.
+    """
     carriers = {carrier for carrier, _ in variance_carriers(kernel)}
-    names = {name for name, module in criterion.module.named_modules() if module in carriers}
-    in_units = {f"{name}.variance" if name else "variance" for name in names} | {"noise"}
-    table = curvature.table(criterion.module, criterion.objective, columns or None)
-    rows = [_scaled(row, target_scale**2) if row.name.partition("[")[0] in in_units else row for row in table.rows]
-    return replace(table, rows=tuple(rows))
+    names = [name for name, part in module.named_modules() if part in carriers]
+    in_units = {f"{name}.variance" if name else "variance" for name in names} | set(_NOISES)
+    objective = None if criterion is None else criterion.objective
+    rows = curvature.table(module, objective, columns or None, without=["z"]).rows
+    scaled = [_scaled(row, target_scale**2) if _stem(row) in in_units else row for row in rows]
+    return HyperparameterTable(tuple(scaled))
 
 
-def _scaled(row: Any, factor: float) -> Any:
+def _stem(row: Hyperparameter) -> str:
+    return row.name.partition("[")[0]
+
+
+def _scaled(row: Hyperparameter, factor: float) -> Hyperparameter:
     changes = {name: getattr(row, name) * factor for name in ("value", "std", "lower", "upper")}
     return replace(row, **changes)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
@@ -38,10 +38,15 @@ class Points:
 
     def rows(self, start: int, stop: int) -> Points:
         """Some consecutive rows."""
-        part = slice(start, stop)
-        if self.incomplete is None or self.raw is None or not self.incomplete[part].any():
-            return Points(self.values[part])
-        return Points(self.values[part], self.incomplete[part], self.raw[part])
+        return self.take(np.arange(start, min(stop, len(self))))
+
+    def take(self, chosen: Int[np.ndarray, " r"]) -> Points:
+        """Some of the rows."""
+        values = self.values[torch.from_numpy(chosen)] if isinstance(self.values, Tensor) else None
+        values = [self.values[i] for i in chosen] if values is None else values
+        if self.incomplete is None or self.raw is None or not self.incomplete[chosen].any():
+            return Points(values)
+        return Points(values, self.incomplete[chosen], self.raw[chosen])
 
 
 class Inputs:
@@ -110,7 +115,7 @@ class Inputs:
         if missing is None or not missing.any():
             return Points(self._scaled(values))
         assert self.imputer is not None
-        return Points(self._scaled(self.imputer.impute(values, missing).mean), missing.any(1), values)
+        return Points(self._scaled(self.imputer.impute(values, missing).mean), np.asarray(missing.any(1)), values)
 
     def draws(self, points: Points) -> Float[Tensor, "s r d"]:
         """The incomplete rows, their missing entries drawn at random given the others."""

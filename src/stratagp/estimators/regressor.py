@@ -13,13 +13,15 @@ from torch import Tensor
 from stratagp.data import TargetScale
 from stratagp.errors import InputError
 from stratagp.estimators.base import GPEstimator
-from stratagp.estimators.engines import Data, Engine, Exact, Heteroscedastic, Sparse, learnt_noise
+from stratagp.estimators.engines import Data, Engine, Exact, Heteroscedastic, Sparse, learnt_noise, some_rows
 from stratagp.estimators.hyperparameters import Criterion, draw, train
 from stratagp.estimators.inputs import Points
 from stratagp.estimators.regression import Regression
+from stratagp.estimators.stochastic import MiniBatches, StochasticRegression, refuse_rows_of_their_own
 from stratagp.estimators.targets import as_array, check_length, check_targets, check_weights
 from stratagp.kernels import RBF, Kernel
-from stratagp.models import ExactGP, HeteroscedasticGP, SparseGP
+from stratagp.likelihoods import GaussianNoise
+from stratagp.models import ExactGP, HeteroscedasticGP, SparseGP, StochasticGP
 from stratagp.parameters import positive, real
 from stratagp.training.inducing import greedy_points
 from stratagp.training.start import start_from_data
@@ -27,6 +29,7 @@ from stratagp.training.start import start_from_data
 EXACT_ROWS = 4000  # up to which "auto" is exact: some minutes on two cores
 SPARSE_ROWS = 200_000  # up to which "auto" takes the collapsed bound
 INFERENCES = ("auto", "exact", "sparse", "stochastic")
+_SMALL = 1000  # rows of the exact process from whose values sparse inference starts
 _CANDIDATES = 10_000  # rows that compete for inducing points
 
 
@@ -54,7 +57,8 @@ class GPRegressor(Regression, GPEstimator):
         missing: inputs that are NaN: "raise", or "impute": filled by a Gaussian over the columns, with the uncertainty
             of the fill carried into training (as noise) and prediction (as spread).
         n_draws: for ``hyperparameters="bayes"``.
-        max_iterations: of L-BFGS.
+        max_iterations: of L-BFGS; 0 keeps the values as they are given.
+        max_epochs: how many times mini-batches go over the data, for inference "stochastic"; at least 500 steps.
         random_state: seed of restarts, draws and the choice of candidates.
         verbose: print what is done.
 
@@ -85,6 +89,7 @@ class GPRegressor(Regression, GPEstimator):
         missing: Any = "raise",
         n_draws: Any = 50,
         max_iterations: Any = 200,
+        max_epochs: Any = 10,
         random_state: Any = None,
         verbose: Any = False,
     ) -> None:
@@ -101,6 +106,7 @@ class GPRegressor(Regression, GPEstimator):
         self.missing = missing
         self.n_draws = n_draws
         self.max_iterations = max_iterations
+        self.max_epochs = max_epochs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -113,10 +119,16 @@ class GPRegressor(Regression, GPEstimator):
         kernel, points = self._learn_inputs(X)
         targets = check_targets(self, y, len(points))
         self.one_target_ = targets.ndim == 1
+        targets = targets.reshape(len(targets), -1)
         weights = check_weights(sample_weight, len(points))
-        data = self._data(points, targets.reshape(len(targets), -1), weights)
+        if weights is not None:
+            kept = np.flatnonzero(weights)
+            points, targets, weights = points.take(kept), targets[kept], weights[kept]
+        data = self._data(points, targets, weights)
         self.inference_, self.inference_reason_ = self._choose(len(data.y), kernel)
         self._say(f"{self.inference_}: {self.inference_reason_}")
+        if self.inference_ == "stochastic":
+            refuse_rows_of_their_own(data, points.incomplete is not None)
         self._forget()
         start_from_data(kernel, data.x, data.y.mean(1))
         self._learn(self._engine(kernel, data), points)
@@ -127,6 +139,10 @@ class GPRegressor(Regression, GPEstimator):
         self._restrict("inference", INFERENCES)
         if isinstance(self.noise, str) and self.noise not in ("learn", "heteroscedastic"):
             raise InputError(f"noise must be 'learn', 'heteroscedastic' or variances ≥ 0, got {self.noise!r}")
+        if self.inference == "sparse" and self.hyperparameters == "loo":
+            raise InputError("hyperparameters='loo' needs inference='exact': the bound has no leave-one-out form")
+        if self.inference == "stochastic" and self.hyperparameters not in ("map", "ml"):
+            raise InputError("inference='stochastic' maximises the bound: hyperparameters must be 'map' or 'ml'")
         if self._varying_noise():
             if self.inference not in ("auto", "exact"):
                 raise InputError("noise='heteroscedastic' needs inference='exact' or 'auto'")
@@ -137,7 +153,7 @@ class GPRegressor(Regression, GPEstimator):
         return isinstance(self.noise, str) and self.noise == "heteroscedastic"
 
     def _data(self, points: Points, targets: np.ndarray, weights: np.ndarray | None) -> Data:
-        """Standardised data, without rows of weight zero."""
+        """Standardised data and what is known about their noise."""
         n = len(targets)
         known = None if isinstance(self.noise, str) else _check_noise(self.noise, n)
         scale = self.standardise != "none"
@@ -147,14 +163,8 @@ class GPRegressor(Regression, GPEstimator):
             else TargetScale(np.zeros(targets.shape[1]), np.ones(targets.shape[1]))
         )
         y = torch.from_numpy(self.scale_.to_standard(targets))
-        if known is not None:
-            known = torch.from_numpy(known / float(np.mean(self.scale_.scale**2)))
-        if weights is None:
-            return Data(points.values, y, noise=known)
-        kept = torch.from_numpy(weights > 0)
-        known = None if known is None else known[kept]
-        rows = points.values[kept] if isinstance(points.values, Tensor) else _chosen(points.values, kept)
-        return Data(rows, y[kept], torch.from_numpy(weights)[kept], noise=known)
+        noise = None if known is None else torch.from_numpy(known / float(np.mean(self.scale_.scale**2)))
+        return Data(points.values, y, None if weights is None else torch.from_numpy(weights), noise=noise)
 
     def _choose(self, n: int, kernel: Kernel) -> tuple[str, str]:
         """The way of inference, and why."""
@@ -187,8 +197,13 @@ class GPRegressor(Regression, GPEstimator):
             return Exact(ExactGP(kernel, mean, noise), data)
         if data.noise is not None and not bool((data.noise > 0).all()):
             raise InputError(f"inference={self.inference_!r} needs noise above 0; without noise use inference='exact'")
-        model = SparseGP(kernel, self._inducing(kernel, data), mean, noise)
-        return Sparse(model.fix("z"), data)
+        self._start_small(ExactGP(kernel, mean, noise), data)
+        points = self._inducing(kernel, data)
+        if self.inference_ == "sparse":
+            return Sparse(SparseGP(kernel, real(points, trainable=False, name="z"), mean, noise), data)
+        likelihood = GaussianNoise(noise)
+        model = StochasticGP(kernel, points, likelihood, mean, data.y.shape[1], torch.float64)
+        return StochasticRegression(model, data)
 
     def _heteroscedastic(self, kernel: Kernel, mean: Any, data: Data) -> Engine:
         if data.y.shape[1] > 1 or data.weights is not None:
@@ -198,20 +213,20 @@ class GPRegressor(Regression, GPEstimator):
             noise_kernel = start_from_data(RBF(ard=data.x.shape[1]), data.x, data.y[:, 0])
         return Heteroscedastic(HeteroscedasticGP(kernel, noise_kernel, mean, learnt_noise()), data)
 
+    def _start_small(self, model: ExactGP, data: Data) -> None:
+        """Bring kernel and noise near their best values by the exact process on some of the rows."""
+        chosen = some_rows(len(data.y), _SMALL, self._seed())
+        small = Exact(model, data.rows(chosen))
+        train(Criterion("map", small.module, small.score), self, self._seed())
+
     def _inducing(self, kernel: Kernel, data: Data) -> Tensor:
         """The rows about which the others say least, under the kernel as it is."""
-        n = len(data.x)
-        chosen = np.random.default_rng(self._seed()).permutation(n)[:_CANDIDATES]
-        points, _ = greedy_points(kernel, data.x[torch.from_numpy(np.sort(chosen))], self.n_inducing)
-        return points
+        candidates = data.x[some_rows(len(data.y), _CANDIDATES, self._seed())]
+        return greedy_points(kernel, candidates, self.n_inducing)[0]
 
     def _learn(self, engine: Engine, points: Points) -> None:
-        """Train the engine; once more where the first round tells better inducing points or noise of filled inputs."""
+        """Train the engine; once more where the first round tells what noise filled inputs bring."""
         self._train(engine)
-        if isinstance(engine, Sparse):
-            engine.model = copy.deepcopy(engine.model)
-            engine.model.z = real(self._inducing(engine.model.kernel, engine.data), trainable=False, name="z")
-            self._train(engine)
         if points.incomplete is not None:
             engine.data.extra = self._spread_of_filled(points, len(engine.data.y))
             self._train(engine)
@@ -221,6 +236,11 @@ class GPRegressor(Regression, GPEstimator):
             ]
 
     def _train(self, engine: Engine) -> None:
+        self.result_: Any
+        if isinstance(engine, MiniBatches):
+            self.result_ = engine.train(self.max_epochs, self._seed(), self.verbose)
+            self.engine_, self.beliefs_ = engine, [engine.condition()]
+            return
         self.criterion_ = Criterion(self.hyperparameters, engine.module, engine.score)
         self.result_ = train(self.criterion_, self, self._seed())
         self.engine_ = engine
@@ -278,7 +298,3 @@ def _check_noise(noise: Any, n: int) -> np.ndarray:
     if array.ndim != 1 or not (np.isfinite(array).all() and (array >= 0).all()):
         raise InputError("noise must be a variance ≥ 0, or one for each row, in squared units of y")
     return array
-
-
-def _chosen(objects: list[Any], kept: Tensor) -> list[Any]:
-    return [value for value, keep in zip(objects, kept.tolist(), strict=True) if keep]

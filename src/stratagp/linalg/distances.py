@@ -87,7 +87,7 @@ def _squares(x: Tensor, z: Tensor, weight: Tensor) -> Tensor:
     xc, zc = centre(x, z)
     norms = scaled_norm(xc, weight), scaled_norm(zc, weight)
     r2 = _quadratic(xc, zc, weight, *norms, scale=1.0)
-    return repair_(r2, xc, zc, weight, *norms)
+    return repair_(r2, xc, zc, weight, *norms, first=0 if x is z else None)
 
 
 def _gaussian(x: Tensor, z: Tensor, weight: Tensor, variance: Tensor) -> Tensor:
@@ -155,14 +155,28 @@ def extended(x: Tensor, scaled: Tensor, x_norm: Tensor, z_norm: Tensor) -> tuple
     return left, torch.cat([-2 * scaled, torch.ones_like(z_norm)[:, None], z_norm[:, None]], -1)
 
 
-def repair_(r2: Tensor, x: Tensor, z: Tensor, weight: Tensor, x_norm: Tensor, z_norm: Tensor) -> Tensor:
-    """Recompute, from differences, the entries that lost more than half of their digits to cancellation."""
-    if x is z:
-        r2.diagonal(dim1=-2, dim2=-1).zero_()
+def repair_(
+    r2: Tensor, x: Tensor, z: Tensor, weight: Tensor, x_norm: Tensor, z_norm: Tensor, first: int | None
+) -> Tensor:
+    """Recompute, from differences, the entries that lost more than half of their digits to cancellation.
+
+    Where ``x`` are rows of ``z`` itself, ``first`` is the number of the first: their distance to themselves is zero.
+    """
+    own = r2.diagonal(first, -2, -1) if first is not None else r2[..., :0]
+    own.fill_(torch.inf)
     limit = torch.finfo(r2.dtype).eps ** 0.5
-    found = (r2 < limit * largest(x_norm, z_norm)).nonzero(as_tuple=True)
-    if not found[0].numel():
-        return r2
+    bound = limit * largest(x_norm, z_norm)
+    if r2.numel() and not r2.amin() >= bound:  # not: a missing value makes the least one missing
+        _from_differences_(r2, x, z, weight, x_norm, z_norm, (r2 < bound).nonzero(as_tuple=True))
+    own.zero_()
+    return r2
+
+
+def _from_differences_(
+    r2: Tensor, x: Tensor, z: Tensor, weight: Tensor, x_norm: Tensor, z_norm: Tensor, found: tuple[Any, ...]
+) -> None:
+    """The entries at ``found`` that are small beside their own points' norms."""
+    limit = torch.finfo(r2.dtype).eps ** 0.5
     *function, i, j = found
     close = r2[found] < limit * (_pick(x_norm, function, i, 2) + _pick(z_norm, function, j, 2))
     for index in zip(*(part[close].split(2**16) for part in found), strict=True):
@@ -170,7 +184,6 @@ def repair_(r2: Tensor, x: Tensor, z: Tensor, weight: Tensor, x_norm: Tensor, z_
         difference = _pick(x, function, i, 3) - _pick(z, function, j, 3)
         weights = weight.expand(*r2.shape[:-2], 1, x.shape[-1])[(*function, 0)] if weight.dim() > 1 else weight
         r2[index] = (weights * difference).square().sum(-1)
-    return r2
 
 
 def _pick(values: Tensor, function: list[Tensor], row: Tensor, axes: int) -> Tensor:

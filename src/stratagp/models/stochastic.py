@@ -89,6 +89,19 @@ class StochasticGP(Parameterised):
         """Mean and variance of the latent functions at each row, as ``n q``."""
         return _joined(list(self._beliefs(x)))
 
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel of the latent functions."""
+        return self.layer.kernel
+
+    def covariance(self, x: Any) -> Float[Tensor, "q n n"]:
+        """The joint covariance of all rows, for each latent function."""
+        x = rows(_table(x, "x"), slice(None), torch.float64)
+        with torch.no_grad():
+            z = self.layer.z.double()
+            a = torch.linalg.solve_triangular(self.layer.factor(), self.kernel(z, x), upper=False)
+            return self.layer.posterior.covariance(a, self.kernel(x))
+
     def predict(self, x: Any) -> Gaussian:
         """Mean and variance of observations at each row: of targets, or of labels (whose means are probabilities)."""
         with torch.no_grad():

@@ -3,9 +3,12 @@
 from stratagp.objectives.collapsed import fitc as fitc
 from stratagp.objectives.collapsed import sgpr as sgpr
 from stratagp.objectives.collapsed import upper_bound as upper_bound
+from stratagp.objectives.elbo import Bound as Bound
+from stratagp.objectives.elbo import elbo as elbo
 from stratagp.objectives.ep import ep_log_evidence as ep_log_evidence
 from stratagp.objectives.evidence import log_evidence as log_evidence
 from stratagp.objectives.evidence import log_leave_one_out as log_leave_one_out
+from stratagp.objectives.heteroscedastic import heteroscedastic_bound as heteroscedastic_bound
 from stratagp.objectives.laplace import laplace_log_evidence as laplace_log_evidence
 from stratagp.objectives.local_bound import local_evidence_bound as local_evidence_bound
 from stratagp.objectives.sites import Sites as Sites

@@ -21,7 +21,7 @@ from stratagp.objectives.laplace import probit
 from stratagp.objectives.sites import Sites, SiteSystem, with_gradient
 
 MAX_SWEEPS = 200
-TOLERANCE = 1e-9  # of a standard deviation of the posterior
+TOLERANCE = 1e-7  # of a standard deviation of the posterior
 
 
 class _Cavity(NamedTuple):

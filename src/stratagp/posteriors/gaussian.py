@@ -40,6 +40,11 @@ class FullGaussian(Posterior):
         """``Aᵀ mean`` and ``k − Σ A² + Σ (scaleᵀA)²``, each ``n q``."""
         return Gaussian(*whitened_marginals(a, kdiag, self.mean.to(a), self.scale.to(a)))
 
+    def covariance(self, a: Float[Tensor, "*q m n"], k: Float[Tensor, "*q n n"]) -> Float[Tensor, "q n n"]:
+        """``k − AᵀA + (scaleᵀA)ᵀ(scaleᵀA)``: the joint covariance of all rows, for each function."""
+        half = self.scale.to(a).tril().mT @ a
+        return k - a.mT @ a + half.mT @ half
+
     def kl(self) -> Float[Tensor, ""]:
         """``½ Σ (|mean|² + |scale|² − m − log|scale scaleᵀ|)``."""
         mean, scale = self.mean.double(), self.scale.double().tril()

@@ -7,5 +7,9 @@ from stratagp.training.inducing import greedy_points as greedy_points
 from stratagp.training.inducing import kmeans_points as kmeans_points
 from stratagp.training.lbfgs import Result as Result
 from stratagp.training.lbfgs import maximise as maximise
+from stratagp.training.loop import History as History
+from stratagp.training.loop import cosine as cosine
+from stratagp.training.loop import train as train
+from stratagp.training.natural_gradient import natural_step as natural_step
 from stratagp.training.restarts import maximise_from_many as maximise_from_many
 from stratagp.training.start import start_from_data as start_from_data

@@ -135,7 +135,12 @@ def _cells(row: Hyperparameter) -> tuple[str, ...]:
     return (row.name, f"{row.value:.4g}", *spread, row.note)
 
 
-def table(module: Parameterised, objective: Objective, columns: Sequence[str] | None = None) -> HyperparameterTable:
+def table(
+    module: Parameterised,
+    objective: Objective | None,
+    columns: Sequence[str] | None = None,
+    without: Sequence[str] = (),
+) -> HyperparameterTable:
     """Every hyperparameter of ``module`` at a maximum of ``objective()``, with what the data say about it.
 
     The free coordinates are taken as Gaussian with covariance ``(−H)⁻¹``, ``H`` the :func:`hessian`. ``std`` follows by
@@ -143,7 +148,8 @@ def table(module: Parameterised, objective: Objective, columns: Sequence[str] | 
     positive numbers stay positive. Directions in which ``−H`` is not positive (or which rounding hides) are left out of
     the inverse, and every value that such a direction moves is *not determined*: infinite ``std``, the whole range as
     its interval. Weights of plain torch modules are kept at their values. ``columns`` names the input columns, for
-    parameters with an entry for each.
+    parameters with an entry for each; parameters called as in ``without`` are left out, and kept at their values.
+    Without an objective there are values only.
 
     >>> from stratagp import means
     >>> mean, y = means.Constant(), torch.tensor([1.0, 2.0, 3.0, 6.0], dtype=torch.float64)
@@ -152,9 +158,9 @@ def table(module: Parameterised, objective: Objective, columns: Sequence[str] | 
     name   value  std  2.5 %  97.5 %
     value      3  0.5   2.02    3.98
     """
-    named = list(module.named_values())
+    named = [item for item in module.named_values() if item.name.rpartition(".")[2] not in without]
     free = [raw for item in named for raw in item.parameter.parameters() if raw.requires_grad]
-    covariance = _Covariance(hessian(objective, free) if free else torch.zeros(0, 0, dtype=torch.float64))
+    covariance = None if objective is None or not free else _Covariance(hessian(objective, free))
     rows: list[Hyperparameter] = []
     start = 0
     for item in named:
@@ -187,7 +193,9 @@ class _Covariance:
         return float((direction @ self.known[here]).norm())
 
 
-def _rows(item: NamedParameter, labels: list[str], covariance: _Covariance, start: int) -> Iterator[Hyperparameter]:
+def _rows(
+    item: NamedParameter, labels: list[str], covariance: _Covariance | None, start: int
+) -> Iterator[Hyperparameter]:
     """A row for each entry of one parameter, whose free coordinates begin at ``start``."""
     parameter = item.parameter
     values, free = parameter.natural.detach().flatten(), _free_entries(parameter)
@@ -198,6 +206,9 @@ def _rows(item: NamedParameter, labels: list[str], covariance: _Covariance, star
         name, value = item.name + label, values[i].item()
         if not parameter.trainable:
             yield Hyperparameter(name, value, 0.0, value, value, False)
+            continue
+        if covariance is None:
+            yield Hyperparameter(name, value, math.nan, math.nan, math.nan, True)
             continue
         (slope,) = torch.autograd.grad(free[i], parameter.raw, retain_graph=True)
         spread = covariance.std(slope.flatten().double(), start)

@@ -1,0 +1,104 @@
+"""Learning where no data are: effects of single inputs carry over, a product kernel does not.
+
+f(x) = sin(rπx₁) + cos(rπx₂) is observed in an L-shaped part of the unit square and predicted in the opposite corner.
+The Gaussian kernel knows nothing there; a sum of kernels of one input each has seen all that it needs. Additive kernels
+of every order find out by themselves that there is no interaction. Run it with ``python examples/anova.py``; the
+picture goes to ``out/anova.png``.
+"""
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+from stratagp import GPRegressor, metrics
+from stratagp import kernels as k
+
+KERNELS = {
+    "Gaussian": k.RBF(ard=True),
+    "first order": k.Additive(k.RBF(), max_order=1),
+    "every order": k.Additive(k.RBF()),
+    "centred": k.anova_kernel([k.Measure.uniform(0, 1)] * 2),  # effects of mean zero, and a constant
+}
+NOISE = 1e-6  # the values are exact: a variance that keeps the covariances well conditioned, no more
+
+
+def truth(x: np.ndarray, r: int) -> np.ndarray:
+    """A sum of one function of each input."""
+    return np.sin(r * np.pi * x[:, 0]) + np.cos(r * np.pi * x[:, 1])
+
+
+def points(n: int = 100) -> tuple[np.ndarray, np.ndarray]:
+    """Random points of the L where either input is below 0.4, and random points of the corner above 0.5."""
+    rng = np.random.default_rng(0)
+    square = rng.uniform(size=(20 * n, 2))
+    return square[square.min(1) < 0.4][:n], rng.uniform(0.5, 1, (500, 2))
+
+
+def effects(gp: GPRegressor, axis: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Mean and standard deviation of what each input alone contributes, in the units of the target."""
+    posterior, x = gp.beliefs_[0][0].posterior, np.column_stack([axis, axis])
+    additive = posterior.prior.kernel.parts[0]
+    found = [posterior.component(additive.component([i]), x) for i in range(2)]
+    scale = gp.scale_.scale[0]
+    return [(each.mean[:, 0].numpy() * scale, each.var[:, 0].sqrt().numpy() * scale) for each in found]
+
+
+def main() -> dict[tuple[str, int], float]:
+    """Four kernels, two frequencies: errors in the corner, and the effects that were learnt."""
+    x, corner = points()
+    models, errors = {}, {}
+    print("Error (RMSE) in the corner     r = 2      r = 4")
+    for r in (2, 4):
+        given = GPRegressor(k.RBF(lengthscale=0.2, variance=1.0), noise=NOISE, max_iterations=0).fit(x, truth(x, r))
+        errors["given", r] = metrics.rmse(truth(corner, r), given.predict(corner))
+    print(f"  {'Gaussian, ℓ = 0.2 as given':26} {errors['given', 2]:9.1e}  {errors['given', 4]:9.1e}")
+    for name, kernel in KERNELS.items():
+        for r in (2, 4):
+            models[name, r] = GPRegressor(kernel, noise=NOISE, hyperparameters="ml").fit(x, truth(x, r))
+            errors[name, r] = metrics.rmse(truth(corner, r), models[name, r].predict(corner))
+        print(f"  {name + ', learnt':26} {errors[name, 2]:9.1e}  {errors[name, 4]:9.1e}")
+    for r in (2, 4):
+        first, second = models["every order", r].kernel_.variance.tolist()
+        print(f"r = {r}: variance of single inputs {first:.1f}, of the interaction {second:.0e}")
+
+    axis = np.linspace(0, 1, 101)
+    (mean, _), _ = effects(models["centred", 4], axis)
+    errors["effect", 4] = metrics.rmse(np.sin(4 * np.pi * axis), mean)
+    print(f"Effect of the first input alone, r = 4: error (RMSE) {errors['effect', 4]:.0e}")
+
+    path = Path("out/anova.png")
+    draw(path, x, models)
+    print(f"Picture: {path}")
+    return errors
+
+
+def draw(path: Path, x: np.ndarray, models: dict[tuple[str, int], GPRegressor]) -> None:
+    """The prediction of the Gaussian and of the additive kernel, and the effects of the latter, for r = 4."""
+    axis = np.linspace(0, 1, 81)
+    grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), -1).reshape(-1, 2)
+    figure, panels = plt.subplots(1, 3, figsize=(12, 3.6))
+    for panel, name in zip(panels, ("Gaussian", "centred"), strict=False):
+        values = models[name, 4].predict(grid).reshape(81, 81).T
+        panel.contourf(axis, axis, np.clip(values, -2, 2), levels=np.linspace(-2, 2, 17))
+        panel.plot(*x.T, "w.", markersize=3)
+        panel.set(xlabel="first input", ylabel="second input", title=f"Prediction, {name} kernel")
+    right = panels[2]
+    for i, (mean, std) in enumerate(effects(models["centred", 4], axis)):
+        right.fill_between(axis, mean - 1.96 * std, mean + 1.96 * std, alpha=0.2, color=f"C{i}")
+        right.plot(axis, mean, color=f"C{i}", label=("first input", "second input")[i])
+    right.plot(axis, np.sin(4 * np.pi * axis), "k:", label="truth")
+    right.plot(axis, np.cos(4 * np.pi * axis), "k:")
+    right.set(xlabel="input", title="What each input contributes")
+    right.legend(loc="lower left", fontsize=8)
+    figure.tight_layout()
+    path.parent.mkdir(exist_ok=True)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    main()

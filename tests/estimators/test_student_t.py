@@ -1,0 +1,55 @@
+"""StudentTProcessRegressor against its closed forms and the Gaussian process it tends to."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from stratagp import kernels as k
+from stratagp.errors import InputError
+from stratagp.estimators import GPRegressor, StudentTProcessRegressor
+
+
+def data(n=30, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 6, (n, 1))
+    return X, 100 + 30 * np.sin(X[:, 0]) + 3 * rng.standard_normal(n)
+
+
+def test_predictions_are_t_distributions():
+    X, y = data()
+    tp = StudentTProcessRegressor(4.0).fit(X, y)
+    mean, std = tp.predict([[2.0]], return_std=True)
+    nu = tp.dof_ + len(y)
+    law = stats.t(nu, mean, std * np.sqrt((nu - 2) / nu))
+    low, high = tp.predict_interval([[2.0]], 0.9)
+    np.testing.assert_allclose([low, high], [law.ppf(0.05), law.ppf(0.95)], rtol=1e-9)
+    np.testing.assert_allclose(tp.log_density([[2.0]], [130.0]), law.logpdf(130.0), rtol=1e-9)
+
+
+def test_many_degrees_of_freedom_are_gaussian():
+    X, y = data()
+    kernel = k.RBF(1.5, 1.2)
+    gp = GPRegressor(kernel, noise=0.1 * y.var(), max_iterations=0).fit(X, y)
+    tp = StudentTProcessRegressor(1e8, kernel, max_iterations=0).fit(X, y)
+    for ours, gaussian in zip(tp.predict(X, return_std=True), gp.predict(X, return_std=True), strict=True):
+        np.testing.assert_allclose(ours, gaussian, rtol=1e-5)
+    assert tp.log_marginal_likelihood() == pytest.approx(gp.log_marginal_likelihood(), abs=1e-3)
+
+
+def test_joint_samples_have_the_right_covariance_and_share_a_scale():
+    X, y = data(8)
+    tp = StudentTProcessRegressor(3.0, k.RBF(1.0), max_iterations=0).fit(X, y)
+    new = np.array([[20.0], [40.0]])
+    _, cov = tp.predict(new, return_cov=True)
+    drawn = tp.sample_y(new, 100_000, random_state=0)
+    np.testing.assert_allclose(np.cov(drawn), cov, atol=0.05 * cov.max())
+    squares = np.corrcoef((drawn - drawn.mean(1, keepdims=True)) ** 2)
+    assert squares[0, 1] > 0.05  # independent Gaussians would have none
+
+
+def test_one_target_and_its_options():
+    X, y = data()
+    with pytest.raises(InputError, match="hyperparameters must be one of 'map', 'ml'"):
+        StudentTProcessRegressor(hyperparameters="loo").fit(X, y)
+    with pytest.raises(InputError, match="dof must be above 2"):
+        StudentTProcessRegressor(1.0).fit(X, y)
