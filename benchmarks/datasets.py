@@ -172,7 +172,10 @@ def classic(name: str) -> Arrays:
     if name not in CLASSIC:
         raise ValueError(f"there is no classic set {name!r}; choose from {', '.join(CLASSIC)}")
     file = f"classic/{CLASSIC[name]}"
-    return _arrays(file) if file.endswith(".npz") else _columns(file)
+    found = _arrays(file) if file.endswith(".npz") else _columns(file)
+    if name == "mauna_loa":  # whose lost months are marked by −99.99
+        found = {key: np.where(column == -99.99, np.nan, column) for key, column in found.items()}
+    return found
 
 
 def geostat(name: str) -> Arrays:

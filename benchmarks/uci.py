@@ -176,9 +176,8 @@ def main() -> None:
     note = "equal: within one standard error of the differences. coverage: distance from 95 %"
     bench.show("Split by split", pairs, note)
     worse = [f"{pair['set']} {pair['measure']} ({pair['against']})" for pair in pairs if pair["we are"] == "worse"]
-    bench.console.print(
-        f"worse by more than one standard error of the paired difference: {', '.join(worse) or 'nowhere'}"
-    )
+    words = ", ".join(worse) if worse else "nowhere" if pairs else "nothing was compared"
+    bench.console.print(f"worse by more than one standard error of the paired difference: {words}")
 
 
 if __name__ == "__main__":

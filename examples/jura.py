@@ -44,13 +44,17 @@ def main(scales: Sequence[str] = tuple(SCALES), max_iterations: int = 200) -> di
         forth, back = SCALES[scale]
         for method in (kriging, co_kriging):
             answer = Answer(*map(back, method(known, wanted, forth, max_iterations)))
-            error = np.abs(wanted["Cd"] - answer.median).mean()
+            error = np.abs(wanted["Cd"] - answer.median)
             inside = ((answer.low <= wanted["Cd"]) & (wanted["Cd"] <= answer.high)).mean()
-            scores = f"{error:.4f} {metrics.rmse(wanted['Cd'], answer.median):.4f} {inside:8.0%}"
+            scores = f"{error.mean():.4f} {metrics.rmse(wanted['Cd'], answer.median):.4f} {inside:8.0%}"
             print(f"  {method.__name__.replace('_', '-'):10s} {scale:18s} {scores}", flush=True)
-            found[f"{method.__name__}, {scale}"] = error
+            found[f"{method.__name__}, {scale}"] = error.mean()
             if method is kriging:
-                alone = answer
+                alone, alone_error = answer, error
+        gain = alone_error - error
+        print(
+            f"  gain       {gain.mean():25.4f} ± {gain.std(ddof=1) / np.sqrt(len(gain)):.4f} (paired, standard error)"
+        )
     draw(Path("out/jura.png"), wanted, alone, answer)
     return found
 

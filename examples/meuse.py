@@ -87,7 +87,7 @@ def draw(path: Path, gp: GPRegressor, sites: pd.DataFrame, zinc: np.ndarray) -> 
     figure, panels = plt.subplots(1, 2, figsize=(9, 5), sharey=True)
     titles = "Log zinc, and as measured", "Its standard deviation"
     for axes, values, title, colours in zip(panels, (mean, std), titles, ("viridis", "magma"), strict=True):
-        cells = axes.scatter(grid["east"], grid["north"], c=values, marker="s", s=6, linewidths=0, cmap=colours)
+        cells = axes.scatter(grid["east"], grid["north"], c=values, marker="s", s=9, linewidths=0, cmap=colours)
         figure.colorbar(cells, ax=axes)
         axes.set(title=title, xlabel="east, km", aspect="equal")
     low, high = mean.min(), mean.max()

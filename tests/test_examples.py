@@ -1,6 +1,7 @@
 """The examples with real data run, draw, and print the numbers that the page about them tells."""
 
 import importlib.util
+import re
 import runpy
 import sys
 from collections.abc import Callable
@@ -75,3 +76,11 @@ def test_without_data_an_example_says_so(
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     assert "STRATAGP_DATA does not name a folder" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
+
+
+def test_the_page_shows_the_code_as_it_is() -> None:
+    page = (EXAMPLES.parent / "docs" / "examples.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    for name, block in zip(NAMES, blocks, strict=True):
+        lines = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()
+        assert set(block.splitlines()) <= set(lines), name

@@ -373,3 +373,72 @@ def test_mini_batches_come_close_to_exact():
     assert two.predict(X[:3]).shape == (3, 2)
     with pytest.raises(InputError, match="sample weights"):
         gp.fit(X, y, sample_weight=np.ones(2000))
+
+
+def test_correlated_outputs_help_one_another():
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(0, 10, 80))[:, None]
+    signal = np.sin(X[:, 0]) + np.sin(2.7 * X[:, 0])
+    Y = np.column_stack([5 + 2 * signal, -300 * signal]) + rng.normal(size=(80, 2)) * [0.1, 15]
+    hidden = (X[:, 0] > 4) & (X[:, 0] < 8)
+    gappy = Y.copy()
+    gappy[hidden, 0] = np.nan
+    together = GPRegressor(k.RBF(), outputs="correlated").fit(X, gappy)
+    alone = GPRegressor(k.RBF()).fit(X[~hidden], Y[~hidden, 0])
+    truth = 5 + 2 * signal[hidden]
+    mean, std = together.predict(X[hidden], return_std=True)
+    assert np.abs(mean[:, 0] - truth).mean() < 0.3 < 1 < np.abs(alone.predict(X[hidden]) - truth).mean()
+    assert np.mean(np.abs(mean[:, 0] - Y[hidden, 0]) < 2 * std[:, 0]) > 0.8
+    noise = [together.hyperparameters_[f"noise[{j}]"].value for j in range(2)]
+    np.testing.assert_allclose(np.sqrt(noise), [0.1, 15], rtol=0.3)
+    assert together.predict(X[:4], return_cov=True)[1].shape == (4, 4, 2)
+    assert together.relevance_ == pytest.approx([1.0])
+    with pytest.raises(InputError, match="column 1"):
+        together.fit(X, np.column_stack([Y[:, 0], np.full(80, np.nan)]))
+    with pytest.raises(InputError, match="correlated"):
+        GPRegressor(outputs="correlated", noise=0.1).fit(X, Y)
+
+
+def test_correlated_outputs_are_one_gaussian():
+    X, y = sine(15)
+    Y = np.column_stack([y, y**2])
+    Y[3, 1] = np.nan
+    gp = GPRegressor(k.RBF() + k.Matern(0.5), outputs="correlated", max_iterations=0).fit(X, Y)
+    engine = gp.engine_
+    with torch.no_grad():
+        scale = gp.scale_.scale[engine.data.x[:, -1].long()]
+        cov = (
+            np.outer(scale, scale)
+            * (engine.model.kernel(engine.data.x) + torch.diag(engine.model.noise[engine.data.x[:, -1].long()])).numpy()
+        )
+    seen = ~np.isnan(Y.T.ravel())
+    mean = np.repeat(gp.scale_.mean, 15)[seen]
+    expected = stats.multivariate_normal(mean, cov).logpdf(Y.T.ravel()[seen])
+    assert gp.log_marginal_likelihood() == pytest.approx(expected, abs=1e-6)
+
+
+def test_components_add_up():
+    X, y = sine(40)
+    gp = GPRegressor(k.RBF() + k.Linear()).fit(X, y)
+    wave, wave_std = gp.predict_component(X, 0, return_std=True)
+    line = gp.predict_component(X, 1)
+    np.testing.assert_allclose(wave + line + y.mean(), gp.predict(X), rtol=1e-9)
+    belief = gp.beliefs_[0][0].posterior.component(gp.kernel_.parts[0], torch.from_numpy(X))
+    np.testing.assert_allclose(wave_std, y.std() * belief.var[:, 0].sqrt(), rtol=1e-9)
+    with pytest.raises(InputError, match="part must be a summand of the kernel, 0 to 1"):
+        gp.predict_component(X, 2)
+
+
+def test_rows_may_miss_entries_at_prediction_only():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=50), "b": rng.normal(size=50), "c": rng.choice(["u", "v"], 50)})
+    gp = GPRegressor(missing="impute").fit(frame, frame.a + frame.b)
+    _, std = gp.predict(frame.assign(b=np.nan), return_std=True)
+    assert std.min() > 0.5
+
+
+def test_relevance_is_the_total_effect():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (300, 3))
+    gp = GPRegressor().fit(X, 3 * X[:, 0] + 2 * X[:, 1] + 0.01 * rng.normal(size=300))
+    np.testing.assert_allclose(gp.relevance_, [9 / 13, 4 / 13, 0], atol=0.03)

@@ -97,7 +97,7 @@ def test_sobol_indices_of_a_sum_with_an_interaction():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.uniform(-1, 1, (80, 2)), columns=["a", "b"])
     y = 50 + 30 * frame.a + 20 * frame.b + 30 * frame.a * frame.b  # variances 300, 133.3, 100
-    gp = GPRegressor(k.anova_kernel([k.Measure.uniform(-1, 1)] * 2)).fit(frame, y)
+    gp = GPRegressor(k.anova_kernel([k.Measure.uniform(-1, 1)] * 2), noise=1e-2).fit(frame, y)
     found = sobol_indices(gp)
     assert found.variance == pytest.approx(1600 / 3, rel=1e-3)
     assert found.first == pytest.approx([0.5625, 0.25], abs=1e-3)
@@ -105,7 +105,9 @@ def test_sobol_indices_of_a_sum_with_an_interaction():
     assert found.effects["a", "b"] == pytest.approx(0.1875, abs=1e-3)
     assert found.unresolved < 1e-3 * found.variance
     assert set(sobol_indices(gp, order=1).effects) == {("a",), ("b",)}
-    assert str(found).splitlines()[1].split() == ["a", "0.562", "0.750"] or "0.563" in str(found)
+    name, first, total = str(found).splitlines()[1].split()
+    assert name == "a"
+    assert (float(first), float(total)) == pytest.approx((0.5625, 0.75), abs=2e-3)
 
 
 @pytest.mark.parametrize(

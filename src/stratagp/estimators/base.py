@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -28,7 +29,7 @@ _CHOICES = {
     "missing": ("raise", "impute"),
 }
 _WHOLE_NUMBERS = {"n_restarts": 0, "max_iterations": 0, "max_epochs": 1, "n_inducing": 1, "n_draws": 1}  # and the least
-_RELEVANCE_ROWS = 500
+_RELEVANCE_ROWS, _SHUFFLES = 500, 5
 
 
 class GPEstimator(BaseEstimator, ABC):
@@ -120,8 +121,9 @@ class GPEstimator(BaseEstimator, ABC):
         """What the log density of standardised targets exceeds that of the targets by."""
         return 0.0
 
-    def _target_scale(self) -> float:
-        return 1.0
+    def _target_scales(self) -> np.ndarray:
+        """The units of each target."""
+        return np.ones(1)
 
     @cached_property
     def hyperparameters_(self) -> HyperparameterTable:
@@ -131,24 +133,23 @@ class GPEstimator(BaseEstimator, ABC):
         """
         check_is_fitted(self, "engine_")
         criterion = getattr(self, "criterion_", None)  # mini-batches leave none, and so no curvature
-        return table_in_users_units(self.model_, criterion, self.kernel_, self.inputs_.columns, self._target_scale())
+        return table_in_users_units(self.model_, criterion, self.kernel_, self.inputs_.columns, self._target_scales())
 
     @cached_property
     def relevance_(self) -> np.ndarray:
         """How much each input drives the prediction: shares that sum to one, in the order of the columns of X.
 
-        The share of an input is the mean square slope of the expected function along it, times the variance of that
-        input, both over training rows. The columns of an encoded category count together.
+        The share of an input is half the mean square change of the expected function when the values of that input are
+        shuffled among the training rows: its total effect on the variance, with all its interactions (Jansen 1999).
         """
         check_is_fitted(self, "engine_")
         if self.inputs_.objects:
             raise InputError("relevance_ ranks columns, but this kernel acts on objects, which have none")
-        points = self.engine_.data.x
+        points = self.engine_.points
         points = points[:: max(1, len(points) // _RELEVANCE_ROWS)]
-        spread = points.std(0, correction=0)
-        power = np.array([_mean_square_change(self._function, points, j, float(s)) for j, s in enumerate(spread)])
-        shares = np.bincount(self.inputs_.source, power, minlength=self.n_features_in_)
-        return shares / shares.sum() if shares.sum() > 0 else shares
+        source = torch.tensor(self.inputs_.source)
+        effects = [_effect(self._function, points, source == j) for j in range(self.n_features_in_)]
+        return np.array(effects) / sum(effects) if sum(effects) > 0 else np.array(effects)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -161,11 +162,11 @@ class GPEstimator(BaseEstimator, ABC):
             self.__dict__.pop(name, None)
 
 
-def _mean_square_change(function: Any, points: torch.Tensor, column: int, spread: float) -> float:
-    """``E (∂f/∂x_j)² var x_j`` by central differences over a hundredth of the spread."""
-    if spread == 0:
-        return 0.0
-    step = torch.zeros(points.shape[1], dtype=points.dtype)
-    step[column] = 0.01 * spread
-    change = (function(points + step) - function(points - step)) / 0.02
-    return float(np.mean(np.square(change)))
+def _effect(function: Callable[[Any], np.ndarray], points: torch.Tensor, columns: torch.Tensor) -> float:
+    """``½ E (f(x) − f(x'))²`` where ``x'`` has the given columns of another row, over a few shuffles."""
+    expected, total = function(points), 0.0
+    for shuffle in range(_SHUFFLES):
+        order = torch.randperm(len(points), generator=torch.Generator().manual_seed(shuffle))
+        other = torch.where(columns, points[order], points)
+        total += float(np.mean(np.square(function(other) - expected)))
+    return 0.5 * total / _SHUFFLES

@@ -96,6 +96,11 @@ class Engine(ABC):
         """What is believed after the data: for regression a list with a :class:`Belief` for each target."""
 
     @property
+    def points(self) -> Any:
+        """The rows that a kernel of the inputs sees."""
+        return self.data.x
+
+    @property
     def module(self) -> Parameterised:
         """What holds every parameter that is learnt."""
         return self.model

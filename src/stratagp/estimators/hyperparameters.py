@@ -23,7 +23,8 @@ from stratagp.training.free import gather, log_jacobian_of, scatter
 from stratagp.training.start import variance_carriers
 
 CRITERIA = ("map", "ml", "loo", "bayes")
-WEAK = 2.0  # standard deviation of the default prior of a log parameter: a factor of 7 either way
+WEAK = 1.0  # standard deviation of the default prior of a log parameter: a factor of 2.7 either way
+WEAK_NOISE = 2.0  # of the log noise, which may be smaller by orders of magnitude: a factor of 7
 WARM_UP = 150  # steps of the sampler before the first draw
 _NOISES = ("noise", "gaussian.noise", "likelihood.noise")  # where models keep the noise of the targets
 SPREAD = 1.5  # of restarts, in logs: a factor of 4.5 either way
@@ -48,9 +49,9 @@ class Criterion:
     def __post_init__(self) -> None:
         if self.name not in CRITERIA:
             raise InputError(f"hyperparameters must be one of {', '.join(CRITERIA)}; got {self.name!r}")
-        free = [item.parameter for item in self.module.named_values() if item.parameter.trainable]
-        weak = [parameter for parameter in free if parameter.prior is None and _is_positive(parameter)]
-        self.weak = [(parameter.raw, parameter.raw.detach().clone()) for parameter in weak]
+        weak = [item for item in self.module.named_values() if _gets_weak_prior(item.parameter)]
+        widths = [WEAK_NOISE if item.name in _NOISES else WEAK for item in weak]
+        self.weak = [(p.parameter.raw, p.parameter.raw.detach().clone(), w) for p, w in zip(weak, widths, strict=True)]
 
     def objective(self) -> Tensor:
         """The score that is maximised."""
@@ -62,7 +63,7 @@ class Criterion:
         return self.score(False) + self.module.log_prior() + self._jacobian_of_priors() + self._weak_prior()
 
     def _weak_prior(self) -> Tensor:
-        terms = [-0.5 * ((raw - start) / WEAK).square().sum() for raw, start in self.weak]
+        terms = [-0.5 * ((raw - start) / width).square().sum() for raw, start, width in self.weak]
         return torch.stack(terms).sum() if terms else torch.zeros((), dtype=torch.float64)
 
     def _jacobian_of_priors(self) -> Tensor:
@@ -148,7 +149,7 @@ def at(module: torch.nn.Module, theta: Any) -> Iterator[None]:
 
 
 def table_in_users_units(
-    module: Parameterised, criterion: Criterion | None, kernel: Kernel, columns: list[str], target_scale: float
+    module: Parameterised, criterion: Criterion | None, kernel: Kernel, columns: list[str], scales: np.ndarray
 ) -> HyperparameterTable:
     """The learnt values with their uncertainty; variances and noise in the squared units of the target.
 
@@ -159,12 +160,18 @@ def table_in_users_units(
     in_units = {f"{name}.variance" if name else "variance" for name in names} | set(_NOISES)
     objective = None if criterion is None else criterion.objective
     rows = curvature.table(module, objective, columns or None, without=["z"]).rows
-    scaled = [_scaled(row, target_scale**2) if _stem(row) in in_units else row for row in rows]
-    return HyperparameterTable(tuple(scaled))
+    return HyperparameterTable(tuple(_in_units(row, scales) if _stem(row) in in_units else row for row in rows))
 
 
 def _stem(row: Hyperparameter) -> str:
     return row.name.partition("[")[0]
+
+
+def _in_units(row: Hyperparameter, scales: np.ndarray) -> Hyperparameter:
+    """Squared units of the target: its own for a noise of several, else of them all on average."""
+    index = row.name.partition("[")[2].rstrip("]")
+    own = _stem(row) in _NOISES and index.isdigit()
+    return _scaled(row, float(scales[int(index)] ** 2 if own else np.mean(scales**2)))
 
 
 def _scaled(row: Hyperparameter, factor: float) -> Hyperparameter:
@@ -172,5 +179,6 @@ def _scaled(row: Hyperparameter, factor: float) -> Hyperparameter:
     return replace(row, **changes)
 
 
-def _is_positive(parameter: Parameter) -> bool:
-    return isinstance(parameter.constraint, (type(constraints.positive), constraints.greater_than))
+def _gets_weak_prior(parameter: Parameter) -> bool:
+    positive = isinstance(parameter.constraint, (type(constraints.positive), constraints.greater_than))
+    return positive and parameter.trainable and parameter.prior is None

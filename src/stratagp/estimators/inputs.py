@@ -42,8 +42,8 @@ class Points:
 
     def take(self, chosen: Int[np.ndarray, " r"]) -> Points:
         """Some of the rows."""
-        values = self.values[torch.from_numpy(chosen)] if isinstance(self.values, Tensor) else None
-        values = [self.values[i] for i in chosen] if values is None else values
+        numbers = isinstance(self.values, Tensor)
+        values = self.values[torch.from_numpy(chosen)] if numbers else [self.values[i] for i in chosen]
         if self.incomplete is None or self.raw is None or not self.incomplete[chosen].any():
             return Points(values)
         return Points(values, self.incomplete[chosen], self.raw[chosen])
@@ -98,7 +98,9 @@ class Inputs:
 
     def _read(self, estimator: Any, X: Any, reset: bool) -> tuple[np.ndarray, np.ndarray | None]:
         if self.encoder is not None:
-            return self.encoder.transform(X)
+            values, missing = self.encoder.transform(X)
+            complete = estimator.missing == "impute" and missing is None
+            return values, np.zeros(values.shape, dtype=bool) if complete else missing
         finite: Any = "allow-nan" if estimator.missing == "impute" else True
         X = X.detach().cpu().numpy() if isinstance(X, Tensor) else X
         values = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=finite, copy=True)

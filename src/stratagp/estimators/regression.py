@@ -17,8 +17,10 @@ from stratagp.estimators.engines import Belief
 from stratagp.estimators.inputs import Inputs, Points
 from stratagp.estimators.predictive import Predictive, concatenate
 from stratagp.estimators.targets import check_targets
+from stratagp.kernels import Sum
 from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.linalg import root
+from stratagp.models import ExactPosterior
 
 _CHUNK = 4096  # rows that are predicted at once
 
@@ -50,6 +52,22 @@ class Regression(RegressorMixin):
         found = self.predictive(X, of)
         return self._shaped(found.total_mean), self._shaped(np.sqrt(found.total_var))
 
+    def predict_component(self, X: Any, part: int, return_std: bool = False) -> Any:
+        """What one summand of the kernel contributes to the function: a trend, a season, an effect.
+
+        Arguments:
+            part: its place in ``kernel_.parts``.
+
+        Returns:
+            The expected contribution at each row in the units of the targets, and its standard deviation if asked for.
+        """
+        points = self._points(X)
+        found = [[_component(belief, part, points.values) for belief in beliefs] for beliefs in self.beliefs_]
+        mean, var = (np.stack([np.concatenate([b[i] for b in row], 1) for row in found]) for i in range(2))
+        total = mean.mean(0) * self.scale_.scale
+        std = np.sqrt(var.mean(0) + mean.var(0)) * self.scale_.scale
+        return (self._shaped(total), self._shaped(std)) if return_std else self._shaped(total)
+
     def predict_interval(self, X: Any, level: float = 0.95, of: str = "y") -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends that an observation lies between with probability ``level``, as much outside each."""
         if not 0 < level < 1:
@@ -73,6 +91,16 @@ class Regression(RegressorMixin):
         found = self.predictive(X)
         targets = check_targets(self, y, found.mean.shape[1]).reshape(found.mean.shape[1:])
         return self._shaped(found.log_density(targets))
+
+    def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of each training target predicted from all other rows, in closed form."""
+        check_is_fitted(self, "beliefs_")
+        if not all(isinstance(belief.posterior, ExactPosterior) for belief in self.beliefs_[0]):
+            raise InputError("leave_one_out is in closed form for the exact process with plain noise: refit with those")
+        found = [belief.posterior.leave_one_out() for belief in self.beliefs_[0]]
+        mean = torch.cat([each.mean for each in found], 1).numpy()
+        std = torch.cat([each.var for each in found], 1).sqrt().numpy()
+        return self._shaped(self.scale_.back(mean)), self._shaped(self.scale_.back_std(std))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, of: str = "y") -> np.ndarray:
         """Joint draws at the rows of ``X``: ``n n_samples`` (or ``n q n_samples``)."""
@@ -172,6 +200,20 @@ def _moments(belief: Belief, x: Any, noisy: bool) -> tuple[np.ndarray, np.ndarra
         return mean.expand(noise.shape).numpy(), (var + noise).numpy(), log_weights.numpy()
     total = var + belief.noise(x) if noisy else var
     return mean[None].numpy(), total[None].numpy(), np.zeros(1)
+
+
+def _component(belief: Belief, part: int, x: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance ``n 1`` of one summand of the kernel."""
+    posterior = belief.posterior
+    if not isinstance(posterior, ExactPosterior):
+        raise InputError("predict_component needs exact inference with noise that does not vary: refit so")
+    parts = posterior.prior.kernel.parts if isinstance(posterior.prior.kernel, Sum) else [posterior.prior.kernel]
+    if not isinstance(part, int) or not 0 <= part < len(parts):
+        raise InputError(
+            f"part must be a whole number from 0 to {len(parts) - 1}, a summand of the kernel; got {part!r}"
+        )
+    found = posterior.component(parts[part], x)
+    return found.mean.numpy(), found.var.numpy()
 
 
 def _joint_moments(belief: Belief, x: Any, noisy: bool) -> tuple[np.ndarray, np.ndarray]:

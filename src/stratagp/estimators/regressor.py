@@ -13,12 +13,14 @@ from torch import Tensor
 from stratagp.data import TargetScale
 from stratagp.errors import InputError
 from stratagp.estimators.base import GPEstimator
+from stratagp.estimators.cokriging import CoKriging, check_correlated, co_kriging
 from stratagp.estimators.engines import Data, Engine, Exact, Heteroscedastic, Sparse, learnt_noise, some_rows
 from stratagp.estimators.hyperparameters import Criterion, draw, train
 from stratagp.estimators.inputs import Points
 from stratagp.estimators.regression import Regression
 from stratagp.estimators.stochastic import MiniBatches, StochasticRegression, refuse_rows_of_their_own
-from stratagp.estimators.targets import as_array, check_length, check_targets, check_weights
+from stratagp.estimators.surrogate import partial_dependence, predict_uncertain, sobol_indices
+from stratagp.estimators.targets import check_noise, check_targets, check_weights
 from stratagp.kernels import RBF, Kernel
 from stratagp.likelihoods import GaussianNoise
 from stratagp.models import ExactGP, HeteroscedasticGP, SparseGP, StochasticGP
@@ -46,6 +48,9 @@ class GPRegressor(Regression, GPEstimator):
         inference: "exact", "sparse" (collapsed bound, ``n_inducing`` points), "stochastic" (mini-batches), or "auto":
             exact up to 4,000 rows, sparse up to 200,000, stochastic above. ``inference_`` and ``inference_reason_``
             tell which and why.
+        outputs: of several targets: "independent" with one kernel for all, or "correlated": co-kriging by a linear
+            model of coregionalisation, in which each summand of the kernel is a function that the targets share, and
+            NaN in y says that a target was not observed in a row.
         hyperparameters: "map" (evidence with weak priors), "ml" (evidence alone), "loo" (leave-one-out density), or
             "bayes" (averaged over ``n_draws`` draws from their posterior by NUTS).
         n_inducing: how many inducing points.
@@ -80,6 +85,7 @@ class GPRegressor(Regression, GPEstimator):
         mean: Any = None,
         noise: Any = "learn",
         inference: Any = "auto",
+        outputs: Any = "independent",
         hyperparameters: Any = "map",
         n_inducing: Any = 500,
         n_restarts: Any = 0,
@@ -97,6 +103,7 @@ class GPRegressor(Regression, GPEstimator):
         self.mean = mean
         self.noise = noise
         self.inference = inference
+        self.outputs = outputs
         self.hyperparameters = hyperparameters
         self.n_inducing = n_inducing
         self.n_restarts = n_restarts
@@ -117,7 +124,7 @@ class GPRegressor(Regression, GPEstimator):
         """
         self._check_options()
         kernel, points = self._learn_inputs(X)
-        targets = check_targets(self, y, len(points))
+        targets = check_targets(self, y, len(points), gaps=self.outputs == "correlated")
         self.one_target_ = targets.ndim == 1
         targets = targets.reshape(len(targets), -1)
         weights = check_weights(sample_weight, len(points))
@@ -130,13 +137,15 @@ class GPRegressor(Regression, GPEstimator):
         if self.inference_ == "stochastic":
             refuse_rows_of_their_own(data, points.incomplete is not None)
         self._forget()
-        start_from_data(kernel, data.x, data.y.mean(1))
         self._learn(self._engine(kernel, data), points)
         return self
 
     def _check_options(self) -> None:
         super()._check_options()
         self._restrict("inference", INFERENCES)
+        self._restrict("outputs", ("independent", "correlated"))
+        if self.outputs == "correlated":
+            check_correlated(self)
         if isinstance(self.noise, str) and self.noise not in ("learn", "heteroscedastic"):
             raise InputError(f"noise must be 'learn', 'heteroscedastic' or variances ≥ 0, got {self.noise!r}")
         if self.inference == "sparse" and self.hyperparameters == "loo":
@@ -155,7 +164,7 @@ class GPRegressor(Regression, GPEstimator):
     def _data(self, points: Points, targets: np.ndarray, weights: np.ndarray | None) -> Data:
         """Standardised data and what is known about their noise."""
         n = len(targets)
-        known = None if isinstance(self.noise, str) else _check_noise(self.noise, n)
+        known = None if isinstance(self.noise, str) else check_noise(self.noise, n)
         scale = self.standardise != "none"
         self.scale_ = (
             TargetScale.of(targets, weights)
@@ -168,6 +177,8 @@ class GPRegressor(Regression, GPEstimator):
 
     def _choose(self, n: int, kernel: Kernel) -> tuple[str, str]:
         """The way of inference, and why."""
+        if self.outputs == "correlated":
+            return "exact", "correlated outputs are one exact process"
         if self._varying_noise():
             return "exact", "noise that varies is integrated over with the exact process"
         if not kernel.takes_tensors:
@@ -176,17 +187,15 @@ class GPRegressor(Regression, GPEstimator):
             return self.inference, "as asked for"
         if n <= EXACT_ROWS:
             return "exact", f"{n} rows are at most {EXACT_ROWS}"
+        points = f"with {self.n_inducing} inducing points"
         if n <= SPARSE_ROWS:
-            return (
-                "sparse",
-                f"{n} rows are more than {EXACT_ROWS}: collapsed bound with {self.n_inducing} inducing points",
-            )
-        return (
-            "stochastic",
-            f"{n} rows are more than {SPARSE_ROWS}: mini-batches with {self.n_inducing} inducing points",
-        )
+            return "sparse", f"{n} rows are more than {EXACT_ROWS}: collapsed bound {points}"
+        return "stochastic", f"{n} rows are more than {SPARSE_ROWS}: mini-batches {points}"
 
     def _engine(self, kernel: Kernel, data: Data) -> Engine:
+        if self.outputs == "correlated":
+            return co_kriging(None if self.kernel is None else kernel, self.inputs_.columns, data)
+        start_from_data(kernel, data.x, data.y.mean(1))
         mean = copy.deepcopy(self.mean)
         if self._varying_noise():
             return self._heteroscedastic(kernel, mean, data)
@@ -254,15 +263,9 @@ class GPRegressor(Regression, GPEstimator):
         extra[torch.from_numpy(points.incomplete)] = torch.from_numpy(mean.var(0).mean(1))
         return extra
 
-    def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation of each training target predicted from all other rows, in closed form."""
-        check_is_fitted(self, "beliefs_")
-        if self.inference_ != "exact" or self._varying_noise():
-            raise InputError("leave_one_out is in closed form for the exact process with plain noise: refit with those")
-        found = [belief.posterior.leave_one_out() for belief in self.beliefs_[0]]
-        mean = torch.cat([each.mean for each in found], 1).numpy()
-        std = torch.cat([each.var for each in found], 1).sqrt().numpy()
-        return self._shaped(self.scale_.back(mean)), self._shaped(self.scale_.back_std(std))
+    partial_dependence = partial_dependence
+    predict_uncertain = predict_uncertain
+    sobol_indices = sobol_indices
 
     @property
     def evidence_bounds_(self) -> tuple[float, float]:
@@ -278,23 +281,14 @@ class GPRegressor(Regression, GPEstimator):
         return lower - self._log_unit(), upper - self._log_unit()
 
     def _log_unit(self) -> float:
+        if isinstance(self.engine_, CoKriging):
+            return float(np.log(self.scale_.scale)[self.engine_.data.x[:, -1].long().numpy()].sum())
         return float(len(self.engine_.data.y) * np.log(self.scale_.scale).sum())
 
-    def _target_scale(self) -> float:
-        return float(np.sqrt(np.mean(self.scale_.scale**2)))
+    def _target_scales(self) -> np.ndarray:
+        return self.scale_.scale
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def _check_noise(noise: Any, n: int) -> np.ndarray:
-    """Known variances, one for each row."""
-    array = as_array(noise, "noise")
-    if array.ndim == 0:
-        array = np.full(n, float(array))
-    check_length(array, n, "noise")
-    if array.ndim != 1 or not (np.isfinite(array).all() and (array >= 0).all()):
-        raise InputError("noise must be a variance ≥ 0, or one for each row, in squared units of y")
-    return array

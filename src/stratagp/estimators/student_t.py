@@ -97,5 +97,5 @@ class StudentTProcessRegressor(Regression, GPEstimator):
     def _log_unit(self) -> float:
         return float(len(self.engine_.data.y) * np.log(self.scale_.scale).sum())
 
-    def _target_scale(self) -> float:
-        return float(self.scale_.scale[0])
+    def _target_scales(self) -> np.ndarray:
+        return self.scale_.scale

@@ -61,7 +61,7 @@ def partial_dependence(
 
     >>> from stratagp import GPRegressor
     >>> X = np.random.default_rng(0).uniform(size=(40, 2))
-    >>> gp = GPRegressor().fit(X, 3 * X[:, 0] + X[:, 1])
+    >>> gp = GPRegressor(noise=1e-4).fit(X, 3 * X[:, 0] + X[:, 1])
     >>> mean, std = partial_dependence(gp, 0, [0.2, 0.8])
     >>> round(float(mean[1] - mean[0]), 2)  # 3 · 0.6
     1.8
@@ -93,7 +93,7 @@ def predict_uncertain(
 
     >>> from stratagp import GPRegressor
     >>> X = np.linspace(-3, 3, 30)[:, None]
-    >>> gp = GPRegressor().fit(X, 10 * np.sin(X[:, 0]))
+    >>> gp = GPRegressor(noise=1e-4).fit(X, 10 * np.sin(X[:, 0]))
     >>> mean, std = predict_uncertain(gp, [[0.0]], [0.2], of="f")
     >>> round(float(std[0]), 2)  # 10 √((1 − exp(−0.08))/2) = 1.96
     1.96
@@ -125,7 +125,7 @@ def sobol_indices(gp: Any, order: int | None = None) -> InputEffects:
 
     >>> from stratagp import GPRegressor, kernels as k
     >>> X = np.random.default_rng(0).uniform(size=(30, 2))
-    >>> gp = GPRegressor(k.anova_kernel([k.Measure.uniform(0, 1)] * 2)).fit(X, 20 * X[:, 0] + 10 * X[:, 1])
+    >>> gp = GPRegressor(k.anova_kernel([k.Measure.uniform(0, 1)] * 2), noise=1e-2).fit(X, 20 * X[:, 0] + 10 * X[:, 1])
     >>> print(sobol_indices(gp))  # 4/5 and 1/5 of 500/12
     input  first  total
     x0     0.800  0.800

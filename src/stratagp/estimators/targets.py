@@ -10,8 +10,11 @@ from jaxtyping import Float
 from stratagp.errors import InputError
 
 
-def check_targets(estimator: Any, y: Any, n: int) -> Float[np.ndarray, "n *q"]:
-    """Numbers, one row for each of ``n`` points; one column for each target where there are columns."""
+def check_targets(estimator: Any, y: Any, n: int, gaps: bool = False) -> Float[np.ndarray, "n *q"]:
+    """Numbers, one row for each of ``n`` points; one column for each target where there are columns.
+
+    With ``gaps``, NaN says that an entry was not observed.
+    """
     if y is None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     array = as_array(y, "y")
@@ -19,7 +22,7 @@ def check_targets(estimator: Any, y: Any, n: int) -> Float[np.ndarray, "n *q"]:
         raise InputError(f"y must be (n,) or (n, targets), got shape {array.shape}")
     check_length(array, n, "y")
     table = array.reshape(n, -1)
-    bad = ~np.isfinite(table)
+    bad = np.isinf(table) if gaps else ~np.isfinite(table)
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
         kind = "NaN" if np.isnan(table[row, column]) else "infinity"
@@ -27,6 +30,8 @@ def check_targets(estimator: Any, y: Any, n: int) -> Float[np.ndarray, "n *q"]:
             f"Input y contains {kind} in row {row}, and NaN or infinity in {int(bad.any(1).sum())} of {n} rows: drop "
             "those rows, a target cannot be filled"
         )
+    if gaps and np.isnan(table).all(0).any():
+        raise InputError(f"y has no observed entry in column {int(np.isnan(table).all(0).argmax())}: drop that column")
     return array
 
 
@@ -63,3 +68,14 @@ def check_length(array: np.ndarray, n: int, name: str) -> None:
     """As many rows as there are points."""
     if len(array) != n:
         raise InputError(f"X has {n} rows, but {name} has {len(array)}: inconsistent numbers of samples")
+
+
+def check_noise(noise: Any, n: int) -> np.ndarray:
+    """Known variances, one for each row."""
+    array = as_array(noise, "noise")
+    if array.ndim == 0:
+        array = np.full(n, float(array))
+    check_length(array, n, "noise")
+    if array.ndim != 1 or not (np.isfinite(array).all() and (array >= 0).all()):
+        raise InputError("noise must be a variance ≥ 0, or one for each row, in squared units of y")
+    return array

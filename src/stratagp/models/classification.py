@@ -16,6 +16,7 @@ from stratagp.kernels import Kernel
 from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.linalg import cholesky
 from stratagp.models.inputs import check_data
+from stratagp.models.memory import check_memory
 from stratagp.objectives.ep import ep_log_evidence
 from stratagp.objectives.evidence import CovarianceOf
 from stratagp.objectives.laplace import laplace_log_evidence
@@ -26,6 +27,7 @@ from stratagp.parameterised import Parameterised
 from stratagp.types import Gaussian
 
 LINKS_OF = {"laplace": ("logit", "probit"), "ep": ("probit",), "variational": ("logit",)}
+_MATRICES = 3  # n × n, that the evidence of one latent function holds at least
 PROBIT_SLOPE = math.sqrt(math.pi / 8)  # Φ(f · this) has the slope of σ(f) at zero
 
 
@@ -229,6 +231,7 @@ def _check_binary(kernel: Kernel, x: Any, t: Any) -> tuple[Tensor, Tensor]:
     wrong = ~((t == 0) | (t == 1))
     if wrong.any():
         raise InputError(f"labels t must be 0 or 1, got {t[wrong][0].item()} in row {int(wrong.nonzero()[0, 0])}")
+    check_memory(len(t), "classification", _MATRICES)
     return x, _check_two_seen(t).to(torch.float64)
 
 
@@ -238,6 +241,7 @@ def _check_classes(kernel: Kernel, x: Any, t: Any, n_classes: int) -> tuple[Tens
     if wrong.any():
         row = int(wrong.nonzero()[0, 0])
         raise InputError(f"labels t must be whole numbers from 0 to {n_classes - 1}, got {t[row].item()} in row {row}")
+    check_memory(len(t), "classification", _MATRICES * n_classes)
     return x, _check_two_seen(t).long()
 
 

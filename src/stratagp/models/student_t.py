@@ -24,6 +24,7 @@ from stratagp.kernels import Kernel
 from stratagp.linalg.student import student_log_density
 from stratagp.models.exact import ExactGP, ExactPosterior
 from stratagp.models.inputs import check_data
+from stratagp.models.memory import check_memory
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value
 from stratagp.types import Gaussian
@@ -64,6 +65,7 @@ class StudentTProcess(Parameterised):
     def log_evidence(self, x: Any, y: Any) -> Float[Tensor, ""]:
         """``log p(y | x)`` in closed form: the score of the hyperparameters, dof included."""
         x, y = check_data(self.kernel, x, y)
+        check_memory(len(y), "the evidence", 2.2, y.element_size())
         gp = self.gaussian
         return student_log_density(y - gp.mean(x), gp.kernel(x), gp.noise, self.dof, "the covariance of the process")
 

@@ -47,8 +47,9 @@ def _points_of_parts(kernel: Kernel, x: Any) -> dict[Kernel, Tensor]:
     seen: dict[Kernel, Tensor] = {}
 
     def note(part: Any, arguments: tuple[Any, ...]) -> None:
-        if isinstance(arguments[0], Tensor) and arguments[0].dim() == 2:
-            seen[part] = arguments[0]
+        points = arguments[0]  # nodes of an integral, or points with a function axis, tell nothing about the data
+        if isinstance(points, Tensor) and points.dim() == 2 and len(points) == len(x):
+            seen[part] = points
 
     kernels = [module for module in kernel.modules() if isinstance(module, Kernel)]
     hooks = [module.register_forward_pre_hook(note) for module in kernels]
