@@ -2,7 +2,11 @@
 
 f(x) = sin(rπx₁) + cos(rπx₂) is observed in an L-shaped part of the unit square and predicted in the opposite corner.
 The Gaussian kernel knows nothing there; a sum of kernels of one input each has seen all that it needs. Additive kernels
-of every order find out by themselves that there is no interaction. Run it with ``python examples/anova.py``; the
+of every order find out by themselves that there is no interaction. The partial dependence on one input,
+
+    gᵢ(v) = 1/n Σⱼ f(xⱼ with xⱼᵢ = v),
+
+is its effect and a constant: the other input, averaged over the data. Run it with ``python examples/anova.py``; the
 picture goes to ``out/anova.png``.
 """
 
@@ -38,13 +42,11 @@ def points(n: int = 100) -> tuple[np.ndarray, np.ndarray]:
     return square[square.min(1) < 0.4][:n], rng.uniform(0.5, 1, (500, 2))
 
 
-def effects(gp: GPRegressor, axis: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Mean and standard deviation of what each input alone contributes, in the units of the target."""
-    posterior, x = gp.beliefs_[0][0].posterior, np.column_stack([axis, axis])
-    additive = posterior.prior.kernel.parts[0]
-    found = [posterior.component(additive.component([i]), x) for i in range(2)]
-    scale = gp.scale_.scale[0]
-    return [(each.mean[:, 0].numpy() * scale, each.var[:, 0].sqrt().numpy() * scale) for each in found]
+def dependence(x: np.ndarray, column: int, axis: np.ndarray, r: int = 4) -> np.ndarray:
+    """The true partial dependence on one input: the other is averaged over the rows."""
+    rows = np.tile(x, (len(axis), 1, 1))
+    rows[:, :, column] = axis[:, None]
+    return truth(rows.reshape(-1, 2), r).reshape(len(axis), len(x)).mean(1)
 
 
 def main() -> dict[tuple[str, int], float]:
@@ -66,9 +68,10 @@ def main() -> dict[tuple[str, int], float]:
         print(f"r = {r}: variance of single inputs {first:.1f}, of the interaction {second:.0e}")
 
     axis = np.linspace(0, 1, 101)
-    (mean, _), _ = effects(models["centred", 4], axis)
-    errors["effect", 4] = metrics.rmse(np.sin(4 * np.pi * axis), mean)
-    print(f"Effect of the first input alone, r = 4: error (RMSE) {errors['effect', 4]:.0e}")
+    for i, name in enumerate(("first", "second")):
+        mean, _ = models["every order", 4].partial_dependence(i, axis)
+        errors["effect", i] = metrics.rmse(dependence(x, i, axis), mean)
+        print(f"Effect of the {name} input alone, r = 4: error (RMSE) {errors['effect', i]:.0e}")
 
     path = Path("out/anova.png")
     draw(path, x, models)
@@ -81,18 +84,18 @@ def draw(path: Path, x: np.ndarray, models: dict[tuple[str, int], GPRegressor]) 
     axis = np.linspace(0, 1, 81)
     grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), -1).reshape(-1, 2)
     figure, panels = plt.subplots(1, 3, figsize=(12, 3.6))
-    for panel, name in zip(panels, ("Gaussian", "centred"), strict=False):
+    for panel, name in zip(panels, ("Gaussian", "every order"), strict=False):
         values = models[name, 4].predict(grid).reshape(81, 81).T
         panel.contourf(axis, axis, np.clip(values, -2, 2), levels=np.linspace(-2, 2, 17))
         panel.plot(*x.T, "w.", markersize=3)
-        panel.set(xlabel="first input", ylabel="second input", title=f"Prediction, {name} kernel")
+        panel.set(xlabel="first input", ylabel="second input", title=f"Prediction, {name}")
     right = panels[2]
-    for i, (mean, std) in enumerate(effects(models["centred", 4], axis)):
+    for i in range(2):
+        mean, std = models["every order", 4].partial_dependence(i, axis)
         right.fill_between(axis, mean - 1.96 * std, mean + 1.96 * std, alpha=0.2, color=f"C{i}")
         right.plot(axis, mean, color=f"C{i}", label=("first input", "second input")[i])
-    right.plot(axis, np.sin(4 * np.pi * axis), "k:", label="truth")
-    right.plot(axis, np.cos(4 * np.pi * axis), "k:")
-    right.set(xlabel="input", title="What each input contributes")
+        right.plot(axis, dependence(x, i, axis), "k:", label="truth" if i else None)
+    right.set(xlabel="input", title="Partial dependence on each input")
     right.legend(loc="lower left", fontsize=8)
     figure.tight_layout()
     path.parent.mkdir(exist_ok=True)

@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import datasets
 
 Function = Callable[[np.ndarray], np.ndarray]
+METALS = ("Cd", "Ni", "Zn")
 SCALES: dict[str, tuple[Function, Function]] = {"as measured": (np.array, np.array), "logarithms": (np.log, np.exp)}
 
 
@@ -71,21 +72,15 @@ def kriging(known: dict, wanted: dict, forth: Function, max_iterations: int) -> 
 
 
 def co_kriging(known: dict, wanted: dict, forth: Function, max_iterations: int) -> Answer:
-    """Three outputs that mix a rough and a smooth function, with something of their own; cadmium is output 0."""
-    here, there = places(known), places(wanted)
-    everywhere = np.concatenate([here, there])
-    metals = [forth(known["Cd"]), *(forth(np.concatenate([known[name], wanted[name]])) for name in ("Ni", "Zn"))]
-    centre, scale = metals[0].mean(), metals[0].std()
-    x = k.stack_outputs([here, everywhere, everywhere])  # the last column says which metal
-    y = np.concatenate([(metal - metal.mean()) / metal.std() for metal in metals])
+    """Three metals that mix a rough and a smooth function; the cadmium of the sites where it is wanted is left open."""
+    X = np.concatenate([places(known), places(wanted)])
+    Y = np.concatenate([np.column_stack([sites[metal] for metal in METALS]) for sites in (known, wanted)])
+    Y[len(known["Cd"]) :, 0] = np.nan  # not observed
 
-    rough, smooth = k.Matern(0.5, lengthscale=0.2), k.Matern(0.5, lengthscale=1.0)
-    kernel = k.linear_coregionalisation([rough.fix("variance"), smooth.fix("variance")], n_outputs=3)
-    gp = GPRegressor(kernel, max_iterations=max_iterations).fit(x, y)
-
-    query = k.stack_outputs([there])
-    answer = Answer(gp.predict(query), *gp.predict_interval(query))
-    return Answer(*(centre + scale * values for values in answer))
+    kernel = k.Matern(0.5, lengthscale=0.2) + k.Matern(0.5, lengthscale=1.0)
+    gp = GPRegressor(kernel, outputs="correlated", max_iterations=max_iterations).fit(X, forth(Y))
+    answers = gp.predict(places(wanted)), *gp.predict_interval(places(wanted))
+    return Answer(*(answer[:, 0] for answer in answers))
 
 
 def draw(path: Path, wanted: dict, alone: Answer, together: Answer) -> None:

@@ -39,7 +39,7 @@ BOOK = {  # name of a hyperparameter: (what it is, its unit, the value in the bo
 def main(ends: Sequence[int] = (2000, 2004)) -> dict[str, float]:
     """Learn from the months before each year of ``ends``, and judge the months after it; draw the last."""
     record = datasets.classic("mauna_loa")
-    measured = record["co2"] > 0  # five lost months are marked by −99.99
+    measured = ~np.isnan(record["co2"])  # five months were lost
     t, y = record["t"][measured, None], record["co2"][measured]
     for end in ends:
         past = t[:, 0] < end
@@ -79,12 +79,6 @@ def compare(gp: GPRegressor) -> dict[str, float]:
     return learnt
 
 
-def component(gp: GPRegressor, number: int, years: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of one part of the sum, in ppm."""
-    belief = gp.beliefs_[0][0].posterior.component(gp.kernel_.parts[number], years[:, None])
-    return tuple(gp.scale_.back_std(values.numpy())[:, 0] for values in (belief.mean, belief.var.sqrt()))
-
-
 def draw(path: Path, gp: GPRegressor, t: np.ndarray, y: np.ndarray, end: int) -> None:
     """The extrapolation, and three of the parts."""
     figure, ((ahead, trend), (season, irregular)) = plt.subplots(2, 2, figsize=(10, 6))
@@ -95,15 +89,15 @@ def draw(path: Path, gp: GPRegressor, t: np.ndarray, y: np.ndarray, end: int) ->
     ahead.axvline(end, color="grey", linewidth=1)
     ahead.set(title=f"Learnt before {end}, and what came", ylabel="CO₂, ppm")
     ahead.legend(frameon=False)
-    years = np.linspace(t.min(), end, 1000)
+    years = np.linspace(t.min(), end, 1000)[:, None]
     for axes, number, title in ((trend, 0, "Long trend, about the average"), (irregular, 2, "Irregularities")):
-        mean, std = component(gp, number, years)
-        axes.fill_between(years, mean - 1.96 * std, mean + 1.96 * std, alpha=0.3)
+        mean, std = gp.predict_component(years, number, return_std=True)
+        axes.fill_between(years[:, 0], mean - 1.96 * std, mean + 1.96 * std, alpha=0.3)
         axes.plot(years, mean)
         axes.set_title(title)
-    month = np.linspace(0, 1, 100)
+    month = np.linspace(0, 1, 100)[:, None]
     for year in (1960, end - 1):
-        season.plot(12 * month, component(gp, 1, year + month)[0], label=f"{year}")
+        season.plot(12 * month, gp.predict_component(year + month, 1), label=f"{year}")
     season.set(title="Season", xlabel="month")
     season.legend(frameon=False)
     figure.tight_layout()

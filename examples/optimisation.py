@@ -17,7 +17,7 @@ import torch
 from scipy.stats import qmc
 
 from stratagp import GPRegressor
-from stratagp.models.surrogate import expected_improvement
+from stratagp.models import expected_improvement
 
 LOW, HIGH, LEAST = np.array([-5.0, 0.0]), np.array([10.0, 15.0]), 0.397887
 START, STEPS = 8, 25
@@ -62,7 +62,7 @@ def regret(x: np.ndarray) -> np.ndarray:
     return np.minimum.accumulate(branin(x)) - LEAST
 
 
-def main(n_seeds: int = 5, steps: int = STEPS) -> dict[str, np.ndarray]:
+def main(n_seeds: int = 10, steps: int = STEPS) -> dict[str, np.ndarray]:
     """Search from several starts, and compare with points at random."""
     runs = [search(seed, steps) for seed in range(n_seeds)]
     ours = np.stack([regret(x) for x, _ in runs])

@@ -18,7 +18,7 @@ from scipy.stats import qmc
 
 from stratagp import GPRegressor
 from stratagp import kernels as k
-from stratagp.estimators.surrogate import InputEffects, predict_uncertain, sobol_indices
+from stratagp.estimators.surrogate import InputEffects
 
 EXPECTED = {"width": 3.0, "thickness": 4.0, "stiffness": 29.0, "side_load": 500.0, "down_load": 1000.0}
 SPREAD = {"stiffness": 1.45, "side_load": 100.0, "down_load": 100.0}  # standard deviations; the others are known
@@ -53,15 +53,15 @@ def indices(n: int = 128) -> InputEffects:
     """Sobol indices of the Ishigami function, in closed form from a Gaussian process with effects of two orders."""
     x = design(n, [-np.pi] * 3, [np.pi] * 3)
     kernel = k.anova_kernel([k.Measure.uniform(-np.pi, np.pi)] * 3, order=2)
-    return sobol_indices(GPRegressor(kernel, hyperparameters="ml").fit(x, ishigami(x)))
+    return GPRegressor(kernel, hyperparameters="ml").fit(x, ishigami(x)).sobol_indices()
 
 
 def main() -> dict[str, np.ndarray]:
     """Learn the beam, ask for designs of several widths, compare; then the shares of Ishigami's inputs."""
     runs = pd.DataFrame(design(80, LOW, HIGH), columns=list(EXPECTED))
-    gp = GPRegressor(k.RBF(ard=True)).fit(runs, displacement(runs))
+    gp = GPRegressor(k.RBF(ard=True), hyperparameters="ml").fit(runs, displacement(runs))
     designs = pd.DataFrame(EXPECTED, index=range(5)).assign(width=[2.2, 2.5, 2.8, 3.2, 3.6])
-    mean, std = predict_uncertain(gp, designs, SPREAD, of="f")
+    mean, std = gp.predict_uncertain(designs, SPREAD, of="f")
     checks = [simulate(row) for _, row in designs.iterrows()]
     truth = np.array([(each.mean(), each.std()) for each in checks])
 

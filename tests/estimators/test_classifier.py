@@ -83,7 +83,8 @@ def test_frames_with_categories():
     assert gp.relevance_[1] > 0.7
 
 
-def test_average_over_hyperparameters():
+def test_average_over_hyperparameters(monkeypatch):
+    monkeypatch.setattr("stratagp.estimators.hyperparameters.WARM_UP", 25)
     gp = GPClassifier(k.RBF(), hyperparameters="bayes", n_draws=3, random_state=0).fit(X[:15], T[:15])
     assert len(gp.beliefs_) == 3
     np.testing.assert_allclose(gp.predict_proba(NEW).sum(1), 1)

@@ -240,7 +240,8 @@ def test_priors_count_in_map():
     assert free.kernel_.lengthscale.item() > 1
 
 
-def test_average_over_hyperparameters_is_wider():
+def test_average_over_hyperparameters_is_wider(monkeypatch):
+    monkeypatch.setattr("stratagp.estimators.hyperparameters.WARM_UP", 50)
     X, y = sine(12, noise=0.3)
     far = np.array([[3.0], [10.0]])
     point = GPRegressor(k.RBF()).fit(X, y)

@@ -22,7 +22,7 @@ def table():
 @pytest.mark.parametrize("standardise", ["targets", "both", "none"])
 def test_partial_dependence_is_the_mean_of_predictions(table, standardise):
     frame, y = table
-    gp = GPRegressor(standardise=standardise, max_iterations=20).fit(frame, y - 130)
+    gp = GPRegressor(standardise=standardise, max_iterations=60).fit(frame, y - 130)
     mean, std = partial_dependence(gp, "dose", [0.2, 0.9])
     for i, value in enumerate([0.2, 0.9]):
         each, cov = gp.predict(frame.assign(dose=value), return_cov=True, of="f")
@@ -33,7 +33,7 @@ def test_partial_dependence_is_the_mean_of_predictions(table, standardise):
 @pytest.mark.parametrize("encoding", ["one-hot", "codes"])
 def test_partial_dependence_of_a_category_and_of_two_columns(table, encoding):
     frame, y = table
-    gp = GPRegressor(encoding=encoding, standardise="both", max_iterations=20).fit(frame, y)
+    gp = GPRegressor(encoding=encoding, standardise="both", max_iterations=60).fit(frame, y)
     mean, _ = partial_dependence(gp, "city", ["Oslo", "Rome"])
     assert mean == pytest.approx([gp.predict(frame.assign(city=city)).mean() for city in ("Oslo", "Rome")], rel=1e-9)
     mean, _ = partial_dependence(gp, ["city", 0], [("Rome", 30.0), ("Oslo", 60.0)])
@@ -44,7 +44,7 @@ def test_partial_dependence_of_a_category_and_of_two_columns(table, encoding):
 @pytest.mark.parametrize("standardise", ["targets", "both"])
 def test_uncertain_inputs_agree_with_monte_carlo_on_the_model(table, standardise):
     frame, y = table
-    gp = GPRegressor(k.RBF(ard=True), standardise=standardise, max_iterations=20).fit(frame, y)
+    gp = GPRegressor(k.RBF(ard=True), standardise=standardise, max_iterations=60).fit(frame, y)
     row = pd.DataFrame({"age": [40.0], "dose": [0.5], "city": ["Rome"]})
     drawn = pd.concat([row] * 20_000, ignore_index=True)
     rng = np.random.default_rng(1)
@@ -59,7 +59,7 @@ def test_uncertain_inputs_agree_with_monte_carlo_on_the_model(table, standardise
 
 def test_ways_to_say_the_spread_agree_and_none_is_the_prediction(table):
     frame, y = table
-    gp = GPRegressor(k.RBF(ard=True), max_iterations=10).fit(frame[["age", "dose"]], y)
+    gp = GPRegressor(k.RBF(ard=True), max_iterations=60).fit(frame[["age", "dose"]], y)
     rows = frame[["age", "dose"]][:3]
     named = predict_uncertain(gp, rows, {"dose": 0.1})
     assert predict_uncertain(gp, rows, [0.0, 0.1])[1] == pytest.approx(named[1], rel=1e-12)

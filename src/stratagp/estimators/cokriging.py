@@ -96,8 +96,8 @@ def check_correlated(estimator: Any) -> None:
     plain = isinstance(estimator.noise, str) and estimator.noise == "learn" and estimator.mean is None
     if not plain or estimator.missing != "raise" or estimator.inference not in ("auto", "exact"):
         raise InputError(
-            "outputs='correlated' is exact, with zero mean, complete inputs and learnt noise: leave mean, missing, noise "
-            "and inference as they are"
+            "outputs='correlated' is exact, with zero mean, complete inputs and learnt noise: leave mean, missing, "
+            "noise and inference as they are"
         )
 
 

@@ -19,7 +19,7 @@ from torch.distributions import constraints
 from stratagp.models import ExactGP, HeteroscedasticGP, SparseGP, StudentTProcess
 from stratagp.objectives.sites import WarmStart
 from stratagp.parameterised import Parameterised
-from stratagp.parameters import Parameter
+from stratagp.parameters import Open, Parameter
 from stratagp.types import Gaussian
 
 
@@ -77,7 +77,7 @@ def some_rows(n: int, most: int, seed: int) -> Int[Tensor, " r"]:
 
 def learnt_noise() -> Parameter:
     """The noise variance of standardised targets: at least a hundred-millionth of theirs, or rounding would rule."""
-    return Parameter(0.1, constraints.greater_than(1e-8), name="noise")
+    return Parameter(Open(0.1), constraints.greater_than(1e-8), name="noise")
 
 
 @dataclass

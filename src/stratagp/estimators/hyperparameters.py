@@ -16,15 +16,16 @@ from torch.distributions import constraints
 
 from stratagp.errors import InputError
 from stratagp.kernels import Kernel
-from stratagp.parameterised import Parameterised
+from stratagp.parameterised import NamedParameter, Parameterised
 from stratagp.parameters import Parameter
 from stratagp.training import Hyperparameter, HyperparameterTable, Result, curvature, maximise_from_many, nuts
 from stratagp.training.free import gather, log_jacobian_of, scatter
 from stratagp.training.start import variance_carriers
 
 CRITERIA = ("map", "ml", "loo", "bayes")
-WEAK = 1.0  # standard deviation of the default prior of a log parameter: a factor of 2.7 either way
-WEAK_NOISE = 2.0  # of the log noise, which may be smaller by orders of magnitude: a factor of 7
+WIDTHS = {"lengthscale": 0.7}  # standard deviations of default priors on logs, where the data told the start
+WIDTH = 1.0  # of the others
+WIDE = 3.0  # where the user gave the start, which then says little about where it ends
 WARM_UP = 150  # steps of the sampler before the first draw
 _NOISES = ("noise", "gaussian.noise", "likelihood.noise")  # where models keep the noise of the targets
 SPREAD = 1.5  # of restarts, in logs: a factor of 4.5 either way
@@ -38,8 +39,8 @@ log = logging.getLogger("stratagp")
 class Criterion:
     """What a choice of hyperparameters is worth, as ``objective()``.
 
-    ``ml`` is the evidence. ``map`` adds the log density of the priors; a positive parameter without one gets a weak
-    Gaussian on its log, around its start. ``loo`` is the leave-one-out density with the same priors.
+    ``ml`` is the evidence. ``map`` adds the log density of the priors; a positive parameter without one gets a
+    Gaussian on its log around its start. ``loo`` is the leave-one-out density with the same priors.
     """
 
     name: str
@@ -50,8 +51,7 @@ class Criterion:
         if self.name not in CRITERIA:
             raise InputError(f"hyperparameters must be one of {', '.join(CRITERIA)}; got {self.name!r}")
         weak = [item for item in self.module.named_values() if _gets_weak_prior(item.parameter)]
-        widths = [WEAK_NOISE if item.name in _NOISES else WEAK for item in weak]
-        self.weak = [(p.parameter.raw, p.parameter.raw.detach().clone(), w) for p, w in zip(weak, widths, strict=True)]
+        self.weak = [(item.parameter.raw, item.parameter.raw.detach().clone(), _width(item)) for item in weak]
 
     def objective(self) -> Tensor:
         """The score that is maximised."""
@@ -177,6 +177,10 @@ def _in_units(row: Hyperparameter, scales: np.ndarray) -> Hyperparameter:
 def _scaled(row: Hyperparameter, factor: float) -> Hyperparameter:
     changes = {name: getattr(row, name) * factor for name in ("value", "std", "lower", "upper")}
     return replace(row, **changes)
+
+
+def _width(item: NamedParameter) -> float:
+    return WIDTHS.get(item.name.rpartition(".")[2], WIDTH) if item.parameter.open else WIDE
 
 
 def _gets_weak_prior(parameter: Parameter) -> bool:

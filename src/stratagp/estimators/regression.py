@@ -209,9 +209,7 @@ def _component(belief: Belief, part: int, x: Any) -> tuple[np.ndarray, np.ndarra
         raise InputError("predict_component needs exact inference with noise that does not vary: refit so")
     parts = posterior.prior.kernel.parts if isinstance(posterior.prior.kernel, Sum) else [posterior.prior.kernel]
     if not isinstance(part, int) or not 0 <= part < len(parts):
-        raise InputError(
-            f"part must be a whole number from 0 to {len(parts) - 1}, a summand of the kernel; got {part!r}"
-        )
+        raise InputError(f"part must be a summand of the kernel, 0 to {len(parts) - 1}; got {part!r}")
     found = posterior.component(parts[part], x)
     return found.mean.numpy(), found.var.numpy()
 

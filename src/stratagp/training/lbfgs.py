@@ -55,9 +55,11 @@ def maximise(objective: Callable[[], Tensor], parameters: Iterable[nn.Parameter]
         objective()
     converged = bool(end.success) or search.is_flat()
     if not converged:
+        remedy = "raise max_iterations, or start from other values"
+        if end.nit < max_iterations:
+            remedy = "no step improves the score, often because rounding rules it: more noise, or a prior on it, helps"
         warnings.warn(
-            f"L-BFGS stopped before it converged, after {end.nit} iterations ({end.message}): raise max_iterations, or "
-            "start from other values",
+            f"L-BFGS stopped before it converged, after {end.nit} iterations ({end.message}): {remedy}",
             ConvergenceWarning,
             stacklevel=2,
         )

@@ -155,3 +155,4 @@ def _assign(parameter: Parameter, value: Any) -> None:
     value = np.asarray(value, dtype=float)
     if np.isfinite(value).all() and (value > 0).all():
         parameter.assign(value)
+        parameter.open = True  # still nobody's choice
