@@ -10,6 +10,7 @@ is its effect and a constant: the other input, averaged over the data. Run it wi
 picture goes to ``out/anova.png``.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib
@@ -27,6 +28,7 @@ KERNELS = {
     "every order": k.Additive(k.RBF()),
     "centred": k.anova_kernel([k.Measure.uniform(0, 1)] * 2),  # effects of mean zero, and a constant
 }
+AXIS = np.linspace(0, 1, 61)
 NOISE = 1e-6  # the values are exact: a variance that keeps the covariances well conditioned, no more
 
 
@@ -42,59 +44,57 @@ def points(n: int = 100) -> tuple[np.ndarray, np.ndarray]:
     return square[square.min(1) < 0.4][:n], rng.uniform(0.5, 1, (500, 2))
 
 
-def dependence(x: np.ndarray, column: int, axis: np.ndarray, r: int = 4) -> np.ndarray:
+def dependence(x: np.ndarray, column: int, r: int) -> np.ndarray:
     """The true partial dependence on one input: the other is averaged over the rows."""
-    rows = np.tile(x, (len(axis), 1, 1))
-    rows[:, :, column] = axis[:, None]
-    return truth(rows.reshape(-1, 2), r).reshape(len(axis), len(x)).mean(1)
+    rows = np.tile(x, (len(AXIS), 1, 1))
+    rows[:, :, column] = AXIS[:, None]
+    return truth(rows.reshape(-1, 2), r).reshape(len(AXIS), len(x)).mean(1)
 
 
-def main() -> dict[tuple[str, int], float]:
-    """Four kernels, two frequencies: errors in the corner, and the effects that were learnt."""
+def main(frequencies: Sequence[int] = (2, 4)) -> dict[tuple[str, int], float]:
+    """Four kernels, two frequencies: errors in the corner, and the effects that were learnt; draw the last."""
     x, corner = points()
     models, errors = {}, {}
-    print("Error (RMSE) in the corner     r = 2      r = 4")
-    for r in (2, 4):
+    print("Error (RMSE) in the corner  " + "".join(f"{f'r = {r}':>11}" for r in frequencies))
+    for r in frequencies:
         given = GPRegressor(k.RBF(lengthscale=0.2, variance=1.0), noise=NOISE, max_iterations=0).fit(x, truth(x, r))
         errors["given", r] = metrics.rmse(truth(corner, r), given.predict(corner))
-    print(f"  {'Gaussian, ℓ = 0.2 as given':26} {errors['given', 2]:9.1e}  {errors['given', 4]:9.1e}")
+    print("  Gaussian, ℓ = 0.2 as given" + "".join(f"{errors['given', r]:11.1e}" for r in frequencies))
     for name, kernel in KERNELS.items():
-        for r in (2, 4):
+        for r in frequencies:
             models[name, r] = GPRegressor(kernel, noise=NOISE, hyperparameters="ml").fit(x, truth(x, r))
             errors[name, r] = metrics.rmse(truth(corner, r), models[name, r].predict(corner))
-        print(f"  {name + ', learnt':26} {errors[name, 2]:9.1e}  {errors[name, 4]:9.1e}")
-    for r in (2, 4):
+        print(f"  {name + ', learnt':26}" + "".join(f"{errors[name, r]:11.1e}" for r in frequencies))
+    for r in frequencies:
         first, second = models["every order", r].kernel_.variance.tolist()
         print(f"r = {r}: variance of single inputs {first:.1f}, of the interaction {second:.0e}")
 
-    axis = np.linspace(0, 1, 101)
+    effects = [models["every order", r].partial_dependence(i, AXIS) for i in range(2)]
     for i, name in enumerate(("first", "second")):
-        mean, _ = models["every order", 4].partial_dependence(i, axis)
-        errors["effect", i] = metrics.rmse(dependence(x, i, axis), mean)
-        print(f"Effect of the {name} input alone, r = 4: error (RMSE) {errors['effect', i]:.0e}")
+        errors["effect", i] = metrics.rmse(dependence(x, i, r), effects[i][0])
+        print(f"Effect of the {name} input alone, r = {r}: error (RMSE) {errors['effect', i]:.0e}")
 
     path = Path("out/anova.png")
-    draw(path, x, models)
+    draw(path, x, models, effects, r)
     print(f"Picture: {path}")
     return errors
 
 
-def draw(path: Path, x: np.ndarray, models: dict[tuple[str, int], GPRegressor]) -> None:
-    """The prediction of the Gaussian and of the additive kernel, and the effects of the latter, for r = 4."""
+def draw(path: Path, x: np.ndarray, models: dict, effects: list[tuple[np.ndarray, np.ndarray]], r: int) -> None:
+    """The prediction of the Gaussian and of the additive kernel, and the effects of the latter."""
     axis = np.linspace(0, 1, 81)
     grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), -1).reshape(-1, 2)
-    figure, panels = plt.subplots(1, 3, figsize=(12, 3.6))
+    figure, panels = plt.subplots(1, 3, figsize=(11, 3.4))
     for panel, name in zip(panels, ("Gaussian", "every order"), strict=False):
-        values = models[name, 4].predict(grid).reshape(81, 81).T
+        values = models[name, r].predict(grid).reshape(81, 81).T
         panel.contourf(axis, axis, np.clip(values, -2, 2), levels=np.linspace(-2, 2, 17))
         panel.plot(*x.T, "w.", markersize=3)
         panel.set(xlabel="first input", ylabel="second input", title=f"Prediction, {name}")
     right = panels[2]
-    for i in range(2):
-        mean, std = models["every order", 4].partial_dependence(i, axis)
-        right.fill_between(axis, mean - 1.96 * std, mean + 1.96 * std, alpha=0.2, color=f"C{i}")
-        right.plot(axis, mean, color=f"C{i}", label=("first input", "second input")[i])
-        right.plot(axis, dependence(x, i, axis), "k:", label="truth" if i else None)
+    for i, (mean, std) in enumerate(effects):
+        right.fill_between(AXIS, mean - 1.96 * std, mean + 1.96 * std, alpha=0.2, color=f"C{i}")
+        right.plot(AXIS, mean, color=f"C{i}", label=("first input", "second input")[i])
+        right.plot(AXIS, dependence(x, i, r), "k:", label="truth" if i else None)
     right.set(xlabel="input", title="Partial dependence on each input")
     right.legend(loc="lower left", fontsize=8)
     figure.tight_layout()

@@ -52,7 +52,10 @@ def main(ends: Sequence[int] = (2000, 2004)) -> dict[str, float]:
             "coverage": metrics.coverage(y[~past], mean, std),
         }
         print(f"{past.sum()} months before {end}, log evidence {found['evidence']:.1f}; {(~past).sum()} months after:")
-        print(f"  RMSE {found['rmse']:.2f} ppm, NLPD {found['nlpd']:.2f}, in the 95 % interval {found['coverage']:.0%}")
+        print(f"  RMSE {found['rmse']:.2f} ppm, NLPD {found['nlpd']:.2f}")
+        print(f"  in the 95 % interval {found['coverage']:.0%}, above the mean {(y[~past] > mean).mean():.0%}")
+    (_, trend), (_, total) = gp.predict_component(t[past], 0, return_std=True), gp.predict(t[past], True, of="f")
+    print(f"half of a 95 % interval: trend {1.96 * np.median(trend):.1f} ppm, sum {1.96 * np.median(total):.1f} ppm")
     draw(Path("out/mauna_loa.png"), gp, t, y, end)
     return found | compare(gp)
 

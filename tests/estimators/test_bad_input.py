@@ -138,7 +138,7 @@ def test_too_many_rows_for_the_memory(monkeypatch):
         ({"n_inducing": 0}, "n_inducing must be a whole number"),
         ({"missing": "drop"}, "missing must be one of"),
         ({"standardise": True}, "standardise must be one of"),
-        ({"noise": "heteroscedastic", "inference": "sparse"}, "heteroscedastic"),
+        ({"noise": "heteroscedastic", "inference": "sparse"}, "inference must be 'exact'"),
     ],
 )
 def test_options_of_the_regressor(options, message):

@@ -17,7 +17,7 @@ def data(n=30, seed=0):
 
 def test_predictions_are_t_distributions():
     X, y = data()
-    tp = StudentTProcessRegressor(4.0).fit(X, y)
+    tp = StudentTProcessRegressor(dof=4.0).fit(X, y)
     mean, std = tp.predict([[2.0]], return_std=True)
     nu = tp.dof_ + len(y)
     law = stats.t(nu, mean, std * np.sqrt((nu - 2) / nu))
@@ -30,7 +30,7 @@ def test_many_degrees_of_freedom_are_gaussian():
     X, y = data()
     kernel = k.RBF(1.5, 1.2)
     gp = GPRegressor(kernel, noise=0.1 * y.var(), max_iterations=0).fit(X, y)
-    tp = StudentTProcessRegressor(1e8, kernel, max_iterations=0).fit(X, y)
+    tp = StudentTProcessRegressor(kernel, dof=1e8, max_iterations=0).fit(X, y)
     for ours, gaussian in zip(tp.predict(X, return_std=True), gp.predict(X, return_std=True), strict=True):
         np.testing.assert_allclose(ours, gaussian, rtol=1e-5)
     assert tp.log_marginal_likelihood() == pytest.approx(gp.log_marginal_likelihood(), abs=1e-3)
@@ -38,7 +38,7 @@ def test_many_degrees_of_freedom_are_gaussian():
 
 def test_joint_samples_have_the_right_covariance_and_share_a_scale():
     X, y = data(8)
-    tp = StudentTProcessRegressor(3.0, k.RBF(1.0), max_iterations=0).fit(X, y)
+    tp = StudentTProcessRegressor(k.RBF(1.0), dof=3.0, max_iterations=0).fit(X, y)
     new = np.array([[20.0], [40.0]])
     _, cov = tp.predict(new, return_cov=True)
     drawn = tp.sample_y(new, 100_000, random_state=0)
@@ -52,4 +52,4 @@ def test_one_target_and_its_options():
     with pytest.raises(InputError, match="hyperparameters must be one of 'map', 'ml'"):
         StudentTProcessRegressor(hyperparameters="loo").fit(X, y)
     with pytest.raises(InputError, match="dof must be above 2"):
-        StudentTProcessRegressor(1.0).fit(X, y)
+        StudentTProcessRegressor(dof=1.0).fit(X, y)

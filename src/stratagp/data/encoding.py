@@ -118,8 +118,9 @@ class TableEncoder:
 
     def _categories(self, name: str, column: Column) -> Float64[np.ndarray, "n k"]:
         one_hot, known = self.encoding == "one-hot", self.categories[name]
-        remedy = "unknown='ignore' encodes it as zeros, or fit on data that have it"
-        remedy = remedy if one_hot else "fit on data that have it, or choose encoding='one-hot' with unknown='ignore'"
+        remedy = "fit on data that have it"
+        if self.name == "TableEncoder":
+            remedy += ", or unknown='ignore' encodes it as zeros" if one_hot else ", or choose encoding='one-hot'"
         codes = to_codes(column, known, one_hot and self.unknown == "ignore", remedy)[:, None]
         return np.where(np.isnan(codes), np.nan, codes == np.arange(len(known))) if one_hot else codes
 

@@ -92,8 +92,13 @@ class GaussianImputer:
         """Σ in the units of the data."""
         return self._covariance * np.outer(self._spread, self._spread)
 
-    def impute(self, values: Any, missing: Any = None, n_draws: int | None = None, seed: Any = None) -> Imputed:
-        """The missing entries given the observed ones of their row; ``seed`` is a number or a numpy ``Generator``."""
+    def impute(
+        self, values: Any, missing: Any = None, n_draws: int | None = None, seed: Any = None, shared: bool = False
+    ) -> Imputed:
+        """The missing entries given the observed ones of their row; ``seed`` is a number or a numpy ``Generator``.
+
+        With ``shared``, all rows are drawn from the same random numbers, so that a row's draws are its own affair.
+        """
         values, missing = _checked(values, missing)
         d = values.shape[1]
         if d != len(self._mean):
@@ -112,8 +117,10 @@ class GaussianImputer:
                 covariance[p][np.ix_(absent, absent)] = left[np.ix_(absent, absent)]
         mean = np.where(missing, self.mean + self._spread * gaps, values)
         draws = None if n_draws is None else np.repeat(mean[None], n_draws, axis=0)
-        if draws is not None:
-            _add_noise(draws, patterns, covariance, self._spread, np.random.default_rng(seed))
+        if n_draws is not None and draws is not None:
+            generator = np.random.default_rng(seed)
+            base = generator.standard_normal((n_draws, 1, d)) if shared else None
+            _add_noise(draws, patterns, covariance, self._spread, generator, base)
         return Imputed(mean, covariance * np.outer(self._spread, self._spread), patterns.of_row, draws)
 
 
@@ -227,13 +234,18 @@ def _add_noise(
     covariance: Float64[np.ndarray, "p d d"],
     spread: Float64[np.ndarray, " d"],
     generator: np.random.Generator,
+    base: Float64[np.ndarray, "s 1 d"] | None,
 ) -> None:
-    """Add to the missing entries, in place, Gaussian noise with the covariance (in standard units) of their pattern."""
+    """Add to the missing entries, in place, Gaussian noise with the covariance (in standard units) of their pattern.
+
+    ``base`` are the random numbers of all rows, where they share them.
+    """
     for p, rows in enumerate(patterns.rows):
         absent = np.flatnonzero(~patterns.observed[p])
         if len(absent):
             root = _root(covariance[p][np.ix_(absent, absent)]) * spread[absent, None]
-            noise = generator.standard_normal((len(draws), len(rows), len(absent)))
+            own = (len(draws), len(rows), len(absent))
+            noise = generator.standard_normal(own) if base is None else base[..., absent]
             draws[:, rows[:, None], absent] += noise @ root.T
 
 

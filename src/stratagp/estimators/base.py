@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -16,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from stratagp.errors import InputError
 from stratagp.estimators.engines import Engine
-from stratagp.estimators.hyperparameters import CRITERIA, Criterion, at, learnt, say, table_in_users_units
-from stratagp.estimators.inputs import Inputs, Points, name_categories
+from stratagp.estimators.hyperparameters import CRITERIA, Criterion, learnt, say, set_learnt, table_in_users_units
+from stratagp.estimators.inputs import Inputs, Points, default_kernel, name_categories
+from stratagp.estimators.stochastic import MiniBatches
 from stratagp.kernels import Kernel, Matern
 from stratagp.training import HyperparameterTable
 from stratagp.training.free import gather, value_and_gradient
@@ -54,15 +56,11 @@ class GPEstimator(BaseEstimator, ABC):
     def _check_options(self) -> None:
         for name, choices in _CHOICES.items():
             self._restrict(name, choices)
+        if self.encoding == "codes" and self.missing == "impute":
+            raise InputError("encoding='codes' does not go with missing='impute': a code has no average; use 'one-hot'")
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             raise InputError(f"kernel must be a kernel such as kernels.RBF(), or None, got {self.kernel!r}")
-        for name, least in (
-            ("n_restarts", 0),
-            ("max_iterations", 0),
-            ("max_epochs", 1),
-            ("n_inducing", 1),
-            ("n_draws", 1),
-        ):
+        for name, least in _WHOLE_NUMBERS.items():
             value = self.get_params(deep=False).get(name, least)
             if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
                 raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
@@ -73,6 +71,7 @@ class GPEstimator(BaseEstimator, ABC):
         self.inputs_ = Inputs(self, kernel)
         points = self.inputs_.learn(self, X)
         if self.inputs_.encoder is not None:
+            kernel = default_kernel(self.inputs_.encoder) if self.kernel is None else kernel
             name_categories(kernel, self.inputs_.encoder)
         if self.inputs_.columns:
             kernel.bind(self.inputs_.columns)
@@ -99,7 +98,7 @@ class GPEstimator(BaseEstimator, ABC):
     @property
     def theta_(self) -> np.ndarray:
         """The learnt free coordinates, in the order of ``model_.parameters()``: logs of positive parameters."""
-        return gather(learnt(self.model_)) if learnt(self.model_) else np.zeros(0)
+        return gather(learnt(self.model_))
 
     def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
         """The log evidence (or its approximation) of the training targets, in their own units.
@@ -109,13 +108,21 @@ class GPEstimator(BaseEstimator, ABC):
             eval_gradient: whether to return the gradient with respect to ``theta`` as well.
         """
         check_is_fitted(self, "engine_")
-        offset, free = self._log_unit(), learnt(self.model_)
-        with at(self.model_, self.theta_ if theta is None else theta):
-            if eval_gradient:
-                value, gradient = value_and_gradient(self.engine_.score, free, gather(free))
-                return value - offset, gradient
+        engine, offset = copy.copy(self.engine_), self._log_unit()
+        if theta is None and not eval_gradient:
             with torch.no_grad():
-                return float(self.engine_.score()) - offset
+                return float(engine.score()) - offset
+        if isinstance(engine, MiniBatches):
+            raise InputError("theta and eval_gradient are for closed forms: mini-batches learn thousands of values")
+        engine.model = copy.deepcopy(engine.model)  # so that the fitted model stays as it is, whatever happens here
+        free = learnt(engine.module)
+        if theta is not None:
+            set_learnt(engine.module, theta)
+        if eval_gradient:
+            value, gradient = value_and_gradient(engine.score, free, gather(free))
+            return value - offset, gradient
+        with torch.no_grad():
+            return float(engine.score()) - offset
 
     def _log_unit(self) -> float:
         """What the log density of standardised targets exceeds that of the targets by."""
@@ -127,9 +134,11 @@ class GPEstimator(BaseEstimator, ABC):
 
     @cached_property
     def hyperparameters_(self) -> HyperparameterTable:
-        """The learnt values with standard errors from the curvature of the score, in the units of the data.
+        """The learnt values with standard errors from the curvature of the score.
 
-        With p free values it takes 2p evaluations of the score, when first asked for.
+        Noise and the variances of summands are in squared units of the target, lengthscales in the units of the columns
+        that the kernel sees; other values are those of standardised targets. With p free values it takes 2p evaluations
+        of the score, when first asked for.
         """
         check_is_fitted(self, "engine_")
         criterion = getattr(self, "criterion_", None)  # mini-batches leave none, and so no curvature
@@ -155,6 +164,17 @@ class GPEstimator(BaseEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = getattr(self, "missing", "raise") == "impute"
         return tags
+
+    @contextmanager
+    def _unless_it_fails(self) -> Iterator[None]:
+        """A fit that fails leaves the estimator as it was."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def _forget(self) -> None:
         """Drop what an earlier fit has left."""

@@ -12,10 +12,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from stratagp.errors import InputError
+from stratagp.estimators.assembly import inducing_points
 from stratagp.estimators.base import GPEstimator
 from stratagp.estimators.class_engines import Binary, ClassBelief, Labelled, OneAgainstRest, Softmax
 from stratagp.estimators.engines import Engine, some_rows
-from stratagp.estimators.hyperparameters import Criterion, draw, train
+from stratagp.estimators.hyperparameters import Centres, Criterion, draw, train
 from stratagp.estimators.inputs import Points
 from stratagp.estimators.stochastic import MiniBatches, StochasticClasses
 from stratagp.estimators.targets import check_length
@@ -23,14 +24,14 @@ from stratagp.kernels import Kernel
 from stratagp.likelihoods import Bernoulli
 from stratagp.likelihoods import Softmax as SoftmaxLikelihood
 from stratagp.models import GPClassification, MulticlassLaplace, StochasticGP
-from stratagp.training.inducing import greedy_points
+from stratagp.models.memory import check_memory
 from stratagp.training.start import start_from_data
 
 LAPLACE_ROWS = 3000  # rows (times classes, if more than two) up to which "auto" takes Laplace
 INFERENCES = ("auto", "laplace", "ep", "variational", "stochastic")
 _SMALL = 1000  # rows, over the number of classes, from which Laplace learns where mini-batches start
-_CANDIDATES = 10_000  # rows that compete for inducing points
 _SAMPLES = 16  # of the latent functions of several classes, a step
+_LATENT = 4.0  # the variance of latent functions at the start: probabilities from 0.1 to 0.9
 _CHUNK = 4096  # rows that are predicted at once
 
 
@@ -49,7 +50,8 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         hyperparameters: "map" (evidence with weak priors), "ml" (evidence alone), or "bayes" (averaged over
             ``n_draws`` draws from their posterior by NUTS).
         n_inducing, n_restarts, standardise, categorical, encoding, missing, n_draws, max_iterations, max_epochs,
-            random_state, verbose: as in :class:`GPRegressor`; ``standardise="both"`` scales the inputs.
+            random_state, verbose: as in :class:`GPRegressor`; ``standardise="both"`` scales the inputs. Missing inputs
+            are filled with their expectation in training, and averaged over in prediction.
 
     >>> import numpy as np
     >>> X = np.linspace(-3, 3, 30)[:, None]
@@ -95,27 +97,32 @@ class GPClassifier(ClassifierMixin, GPEstimator):
 
     def fit(self, X: Any, y: Any) -> GPClassifier:
         """Learn from rows ``X`` (an array, a data frame, or a list of objects) and their classes ``y``."""
-        self._check_options()
-        kernel, points = self._learn_inputs(X)
-        codes = self._encode_labels(y, len(points))
-        data = Labelled(points.values, torch.from_numpy(codes), len(self.classes_))
-        self.inference_, self.inference_reason_ = self._choose(data, kernel)
-        self._say(f"{self.inference_}: {self.inference_reason_}")
-        self._forget()
-        centred = (data.t == 0).double()
-        start_from_data(kernel, data.x, centred - centred.mean())
-        self._learn(self._engine(kernel, data))
+        with self._unless_it_fails():
+            self._check_options()
+            kernel, points = self._learn_inputs(X)
+            codes = self._encode_labels(y, len(points))
+            data = Labelled(points.values, torch.from_numpy(codes), len(self.classes_))
+            self.inference_, self.inference_reason_ = self._choose(data, kernel)
+            self._say(f"{self.inference_}: {self.inference_reason_}")
+            self._forget()
+            self._centres: Centres = {}
+            centred = (data.t == 0).double()
+            start_from_data(kernel, data.x, centred - centred.mean(), variance=_LATENT)
+            self._learn(self._engine(kernel, data))
         return self
 
     def _learn(self, engine: Engine) -> None:
         self.result_: Any
+        criterion = Criterion(self.hyperparameters, engine.module, engine.score, self._centres)
         if isinstance(engine, MiniBatches):
-            self.result_ = engine.train(self.max_epochs, self._seed(), self.verbose)
+            penalty = criterion.log_prior if self.hyperparameters == "map" else None
+            self.result_ = engine.train(self.max_epochs, self._seed(), self.verbose, penalty)
         else:
-            self.criterion_ = Criterion(self.hyperparameters, engine.module, engine.score)
-            self.result_ = train(self.criterion_, self, self._seed())
+            self.criterion_ = criterion
+            self.result_ = train(criterion, self, self._seed())
         self.engine_, self.beliefs_ = engine, [engine.condition()]
         if self.hyperparameters == "bayes":
+            check_memory(len(engine.data.t), "averaging over draws", self.n_draws)
             draws = draw(self.criterion_, self.n_draws, self.verbose, self._seed())
             self.beliefs_ = [engine.condition() for _ in draws]
 
@@ -141,8 +148,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         found = _average(self.beliefs_, points.values, method)
         if points.incomplete is not None:
             draws = self.inputs_.draws(points)
-            each = _average(self.beliefs_, draws.flatten(0, 1), method)
-            found[points.incomplete] = each.reshape(len(draws), -1, found.shape[1]).mean(0)
+            found[points.incomplete] = np.mean([_average(self.beliefs_, rows, method) for rows in draws], axis=0)
         return found
 
     def _function(self, points: Any) -> np.ndarray:
@@ -152,8 +158,6 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         super()._check_options()
         self._restrict("inference", INFERENCES)
         self._restrict("hyperparameters", ("map", "ml", "bayes"))
-        if self.inference == "stochastic" and self.hyperparameters == "bayes":
-            raise InputError("inference='stochastic' maximises the bound: hyperparameters must be 'map' or 'ml'")
 
     def _encode_labels(self, y: Any, n: int) -> np.ndarray:
         if y is None:
@@ -169,11 +173,19 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         return codes
 
     def _choose(self, data: Labelled, kernel: Kernel) -> tuple[str, str]:
-        if self.inference != "auto":
+        if self.inference not in ("auto", "stochastic"):
             return self.inference, "as asked for"
         size = len(data.t) * (data.n_classes if data.n_classes > 2 else 1)
-        if size <= LAPLACE_ROWS or not kernel.takes_tensors:
-            return "laplace", f"{size} latent values are at most {LAPLACE_ROWS}, or objects"
+        if self.inference == "auto" and size <= LAPLACE_ROWS:
+            return "laplace", f"{size} latent values are at most {LAPLACE_ROWS}"
+        if self.inference == "auto" and not kernel.takes_tensors:
+            return "laplace", "kernels over objects have no inducing points"
+        if not kernel.takes_tensors:
+            raise InputError("inference='stochastic' needs a kernel over columns: objects have no inducing points")
+        if self.hyperparameters == "bayes":
+            raise InputError("hyperparameters='bayes' needs closed forms: ask for inference='laplace', or fewer rows")
+        if self.inference == "stochastic":
+            return "stochastic", "as asked for"
         return "stochastic", f"{size} latent values are more than {LAPLACE_ROWS}"
 
     def _engine(self, kernel: Kernel, data: Labelled) -> Engine:
@@ -196,8 +208,8 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         small = Labelled(data.x[few], data.t[few], data.n_classes)
         if len(small.t.unique()) == data.n_classes:
             engine = self._closed_form(kernel, small)
-            train(Criterion("map", engine.module, engine.score), self, seed)
-        points, _ = greedy_points(kernel, data.x[some_rows(len(data.t), _CANDIDATES, seed)], self.n_inducing)
+            train(Criterion("map", engine.module, engine.score, self._centres), self, seed)
+        points = inducing_points(kernel, data.x, self.n_inducing, seed)
         if data.n_classes == 2:
             return StochasticGP(kernel, points, Bernoulli(self.link or "logit"), dtype=torch.float64)
         likelihood = SoftmaxLikelihood(_SAMPLES, torch.Generator().manual_seed(seed))

@@ -8,14 +8,12 @@ from typing import Any
 
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.distributions import constraints
 
 from stratagp.errors import InputError
-from stratagp.estimators.engines import Belief, Data, Engine, constant
-from stratagp.kernels import Kernel, Matern, Sum, linear_coregionalisation
+from stratagp.estimators.engines import Belief, Data, Engine, constant, learnt_noise
+from stratagp.kernels import Kernel, Matern, Sum, linear_coregionalisation, stack_outputs
 from stratagp.kernels.labelled import append_label
 from stratagp.models import ExactGP, ExactPosterior
-from stratagp.parameters import Parameter
 from stratagp.training.start import start_from_data, variance_carriers
 from stratagp.types import Gaussian
 
@@ -71,6 +69,15 @@ class OneOutput:
         return self.posterior.covariance(append_label(x, self.index))
 
 
+def joint_of_outputs(
+    posterior: ExactPosterior, x: Any, n_outputs: int
+) -> tuple[Float[Tensor, " nq"], Float[Tensor, "nq nq"]]:
+    """Mean and joint covariance of all outputs at the rows, one output after another."""
+    points = stack_outputs([x] * n_outputs)
+    cov = posterior.covariance(points)
+    return posterior.mean(points), 0.5 * (cov + cov.mT)
+
+
 def co_kriging(kernel: Kernel | None, columns: list[str], data: Data) -> CoKriging:
     """A linear model of coregionalisation of standardised targets ``n q``, in which NaN says what was not observed.
 
@@ -81,14 +88,12 @@ def co_kriging(kernel: Kernel | None, columns: list[str], data: Data) -> CoKrigi
     bases = [Matern(nu=2.5, ard=True), Matern(nu=2.5, ard=True)] if kernel is None else _summands(kernel)
     average = data.y.nanmean(1)
     for base in bases:
-        base.bind(columns)
+        start_from_data(base.bind(columns), data.x, average)
         _fix_variance(base)
-        start_from_data(base, data.x, average)
     if kernel is None:
         bases[1].lengthscale = _ROUGHER * bases[1].lengthscale.detach()
     full = linear_coregionalisation(bases, n_outputs)
-    noise = Parameter([0.1] * n_outputs, constraints.greater_than(1e-8), name="noise")
-    return CoKriging(ExactGP(full, noise=noise), _stacked(data))
+    return CoKriging(ExactGP(full, noise=learnt_noise(n_outputs)), _stacked(data))
 
 
 def check_correlated(estimator: Any) -> None:

@@ -19,7 +19,7 @@ from torch.distributions import constraints
 from stratagp.models import ExactGP, HeteroscedasticGP, SparseGP, StudentTProcess
 from stratagp.objectives.sites import WarmStart
 from stratagp.parameterised import Parameterised
-from stratagp.parameters import Open, Parameter
+from stratagp.parameters import Parameter
 from stratagp.types import Gaussian
 
 
@@ -44,15 +44,16 @@ class Data:
     """Points, standardised targets in columns, and what is known about the noise of each row.
 
     Arguments:
-        weights: how many times as precise as a plain observation a row is.
+        weights: how many times as precise as an average observation a row is.
         extra: variance that a row has beside the noise, such as that of imputed inputs.
+        noise: known variances.
     """
 
     x: Any
     y: Float[Tensor, "n q"]
     weights: Float[Tensor, " n"] | None = None
     extra: Float[Tensor, " n"] | None = None
-    noise: Float[Tensor, " n"] | None = None
+    noise: Float[Tensor, "n q"] | None = None
 
     def rows(self, chosen: Int[Tensor, " r"]) -> Data:
         """Some of the rows."""
@@ -60,13 +61,20 @@ class Data:
         rest = (None if part is None else part[chosen] for part in (self.weights, self.extra, self.noise))
         return Data(x, self.y[chosen], *rest)
 
-    def noise_of(self, noise: Float[Tensor, ""]) -> Float[Tensor, " n"] | None:
-        """The variance of each row's noise, or None where it is the same for all."""
-        if self.noise is None and self.weights is None and self.extra is None:
-            return None
-        level = noise.expand(len(self.y)) if self.noise is None else self.noise
-        level = level if self.weights is None else level / self.weights
-        return level if self.extra is None else level + self.extra
+    def noises(self, noise: Tensor) -> list[Float[Tensor, ""]]:
+        """The noise variance of each target."""
+        return list(noise.expand(self.y.shape[1]))
+
+    def noise_of(self, noise: Tensor) -> list[Float[Tensor, " n"] | None]:
+        """The variance of each row's noise, for each target; None where it is the model's for all rows."""
+        if self.noise is None and self.weights is None and self.extra is None and self.y.shape[1] == 1:
+            return [None]
+        levels: list[Any] = []
+        for j, own in enumerate(self.noises(noise)):
+            level = own.expand(len(self.y)) if self.noise is None else self.noise[:, j]
+            level = level if self.weights is None else level / self.weights
+            levels.append(level if self.extra is None else level + self.extra)
+        return levels
 
 
 def some_rows(n: int, most: int, seed: int) -> Int[Tensor, " r"]:
@@ -75,9 +83,14 @@ def some_rows(n: int, most: int, seed: int) -> Int[Tensor, " r"]:
     return chosen.sort().values
 
 
-def learnt_noise() -> Parameter:
-    """The noise variance of standardised targets: at least a hundred-millionth of theirs, or rounding would rule."""
-    return Parameter(Open(0.1), constraints.greater_than(1e-8), name="noise")
+def learnt_noise(targets: int = 1) -> Parameter:
+    """The noise variance of standardised targets: at least a hundred-millionth of theirs, or rounding would rule.
+
+    One target has a number, several a vector.
+    """
+    noise = Parameter(0.1 if targets == 1 else [0.1] * targets, constraints.greater_than(1e-8), name="noise")
+    noise.open = True
+    return noise
 
 
 @dataclass
@@ -115,13 +128,14 @@ class Exact(Engine):
     def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
         """Evidence or leave-one-out density."""
         score = self.model.log_leave_one_out if leave_one_out else self.model.log_evidence
-        return score(self.data.x, self.data.y, self.data.noise_of(self.model.noise))
+        parts = zip(self.data.y.mT, self.data.noise_of(self.model.noise), strict=True)
+        return torch.stack([score(self.data.x, y, level) for y, level in parts]).sum()
 
     def condition(self) -> list[Belief]:
-        """The exact posteriors, which share one factor."""
-        noise = self.data.noise_of(self.model.noise)
-        posteriors = self.model.condition_each(self.data.x, self.data.y, noise)
-        return [Belief(each, constant(self.model.noise)) for each in posteriors]
+        """The exact posterior of each target."""
+        levels, each = self.data.noise_of(self.model.noise), self.data.noises(self.model.noise)
+        parts = zip(self.data.y.mT, levels, each, strict=True)
+        return [Belief(self.model.condition(self.data.x, y, level), constant(own)) for y, level, own in parts]
 
 
 class Sparse(Engine):
@@ -132,19 +146,20 @@ class Sparse(Engine):
 
     def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
         """The bound on the evidence."""
-        noise = self.data.noise_of(self.model.noise)
-        return torch.stack([self.model.log_evidence(self.data.x, y, noise) for y in self.data.y.mT]).sum()
+        parts = zip(self.data.y.mT, self.data.noise_of(self.model.noise), strict=True)
+        return torch.stack([self.model.log_evidence(self.data.x, y, level) for y, level in parts]).sum()
 
     def condition(self) -> list[Belief]:
         """The optimal posteriors given the inducing points."""
-        noise = self.data.noise_of(self.model.noise)
-        return [Belief(self.model.condition(self.data.x, y, noise), constant(self.model.noise)) for y in self.data.y.mT]
+        levels, each = self.data.noise_of(self.model.noise), self.data.noises(self.model.noise)
+        parts = zip(self.data.y.mT, levels, each, strict=True)
+        return [Belief(self.model.condition(self.data.x, y, level), constant(own)) for y, level, own in parts]
 
     def bounds(self) -> tuple[float, float]:
         """What the exact log evidence of the same hyperparameters lies between."""
         with torch.no_grad():
-            noise = self.data.noise_of(self.model.noise)
-            upper = sum(float(self.model.upper_bound(self.data.x, y, noise)) for y in self.data.y.mT)
+            parts = zip(self.data.y.mT, self.data.noise_of(self.model.noise), strict=True)
+            upper = sum(float(self.model.upper_bound(self.data.x, y, level)) for y, level in parts)
             return float(self.score()), upper
 
 

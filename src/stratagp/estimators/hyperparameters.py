@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +18,7 @@ from stratagp.kernels import Kernel
 from stratagp.parameterised import NamedParameter, Parameterised
 from stratagp.parameters import Parameter
 from stratagp.training import Hyperparameter, HyperparameterTable, Result, curvature, maximise_from_many, nuts
-from stratagp.training.free import gather, log_jacobian_of, scatter
+from stratagp.training.free import gather, is_triangular, log_jacobian_of, scatter
 from stratagp.training.start import variance_carriers
 
 CRITERIA = ("map", "ml", "loo", "bayes")
@@ -35,6 +34,10 @@ _SECONDS_BETWEEN_REPORTS = 2.0
 log = logging.getLogger("stratagp")
 
 
+Centres = dict[Tensor, Tensor]
+"""Where the free coordinates of parameters started: the middle of their default priors."""
+
+
 @dataclass
 class Criterion:
     """What a choice of hyperparameters is worth, as ``objective()``.
@@ -46,32 +49,42 @@ class Criterion:
     name: str
     module: Parameterised
     score: Callable[[bool], Tensor]
+    centres: Centres
 
     def __post_init__(self) -> None:
         if self.name not in CRITERIA:
             raise InputError(f"hyperparameters must be one of {', '.join(CRITERIA)}; got {self.name!r}")
         weak = [item for item in self.module.named_values() if _gets_weak_prior(item.parameter)]
-        self.weak = [(item.parameter.raw, item.parameter.raw.detach().clone(), _width(item)) for item in weak]
+        for item in weak:
+            self.centres.setdefault(item.parameter.raw, item.parameter.raw.detach().clone())
+        self.weak = [(item.parameter.raw, self.centres[item.parameter.raw], _width(item)) for item in weak]
 
     def objective(self) -> Tensor:
         """The score that is maximised."""
         value = self.score(self.name == "loo")
-        return value if self.name == "ml" else value + self.module.log_prior() + self._weak_prior()
+        return value if self.name == "ml" else value + self.log_prior()
+
+    def log_prior(self) -> Tensor:
+        """The log density of the user's priors, and of the default ones."""
+        terms = [-0.5 * ((raw - start) / width).square().sum() for raw, start, width in self.weak]
+        return self.module.log_prior() + (torch.stack(terms).sum() if terms else 0.0)
 
     def log_density(self) -> Tensor:
-        """The posterior log density of the free coordinates, for sampling."""
-        return self.score(False) + self.module.log_prior() + self._jacobian_of_priors() + self._weak_prior()
+        """The posterior log density of the free coordinates, for sampling.
 
-    def _weak_prior(self) -> Tensor:
-        terms = [-0.5 * ((raw - start) / width).square().sum() for raw, start, width in self.weak]
-        return torch.stack(terms).sum() if terms else torch.zeros((), dtype=torch.float64)
+        User's priors are densities of values, and values without any are uniform, so both need the slope of the value
+        in the coordinate; default priors are densities of the coordinate itself.
+        """
+        weak = [raw for raw, _, _ in self.weak]
+        named = [item.parameter for item in self.module.named_values() if item.parameter.trainable]
+        others = [p for p in named if not any(p.raw is raw for raw in weak)]
+        terms = [log_jacobian_of(p) - _unread(p) for p in others]
+        return self.score(False) + self.log_prior() + (torch.stack(terms).sum() if terms else 0.0)
 
-    def _jacobian_of_priors(self) -> Tensor:
-        """Priors are densities of the value; those of free coordinates need the slope of the one in the other."""
-        terms = [
-            log_jacobian_of(item.parameter) for item in self.module.named_values() if item.parameter.prior is not None
-        ]
-        return torch.stack(terms).sum() if terms else torch.zeros((), dtype=torch.float64)
+
+def _unread(parameter: Parameter) -> Tensor:
+    """Half the squares of coordinates that a triangular matrix never reads: they shall stay near zero."""
+    return parameter.raw.triu(1).square().sum() / 2 if is_triangular(parameter) else parameter.raw.new_zeros(())
 
 
 def train(criterion: Criterion, options: Any, seed: int) -> Result:
@@ -99,7 +112,8 @@ def train(criterion: Criterion, options: Any, seed: int) -> Result:
 def draw(criterion: Criterion, n_draws: int, verbose: bool, seed: int) -> Iterator[None]:
     """Set the parameters to one draw from their posterior after another; afterwards they are as before."""
     generator = torch.Generator().manual_seed(seed)
-    chain = nuts.sample(criterion.log_density, learnt(criterion.module), n_draws * THIN, WARM_UP, generator)
+    density = _Report(criterion.log_density, verbose)
+    chain = nuts.sample(density, learnt(criterion.module), n_draws * THIN, WARM_UP, generator)
     say(f"NUTS: {chain.evaluations} evaluations, {chain.divergences} divergences", verbose)
     for i in range(THIN - 1, len(chain), THIN):
         with chain.at(i):
@@ -134,18 +148,14 @@ def learnt(module: torch.nn.Module) -> list[torch.nn.Parameter]:
     return [p for p in module.parameters() if p.requires_grad]
 
 
-@contextmanager
-def at(module: torch.nn.Module, theta: Any) -> Iterator[None]:
-    """With the free coordinates at ``theta`` for a while."""
-    before = gather(learnt(module))
-    theta = np.asarray(theta, dtype=float)
-    if theta.shape != before.shape:
-        raise InputError(f"theta must have {len(before)} numbers, one for each free parameter, got shape {theta.shape}")
-    try:
-        scatter(learnt(module), theta)
-        yield
-    finally:
-        scatter(learnt(module), before)
+def set_learnt(module: torch.nn.Module, theta: Any) -> None:
+    """Move the free coordinates to ``theta``."""
+    free, theta = learnt(module), np.asarray(theta, dtype=float)
+    if theta.shape != gather(free).shape:
+        raise InputError(
+            f"theta must have {gather(free).size} numbers, one for each free value, got shape {theta.shape}"
+        )
+    scatter(free, theta)
 
 
 def table_in_users_units(

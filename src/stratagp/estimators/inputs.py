@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from torch import Tensor
 
 from stratagp.data import GaussianImputer, TableEncoder, needs_encoding
 from stratagp.errors import InputError
-from stratagp.kernels import Kernel, OnColumns
+from stratagp.kernels import RBF, Kernel, Matern, OnColumns, Product
+from stratagp.parameters import positive
 from stratagp.training.start import spreads
 
 N_DRAWS = 64  # of missing entries, over which predictions are averaged
@@ -65,7 +67,7 @@ class Inputs:
         self.scale: Tensor | None = None
         self.columns: list[str] = []
         self.source: list[int] = []
-        self._seed = estimator.random_state if isinstance(estimator.random_state, int) else 0
+        self._seed = int(estimator.random_state) if isinstance(estimator.random_state, Integral) else 0
 
     def learn(self, estimator: Any, X: Any) -> Points:
         """Learn from the training rows, and return them as points."""
@@ -75,8 +77,10 @@ class Inputs:
             self.encoder = TableEncoder(
                 estimator.categorical, estimator.encoding, estimator.missing, name=type(estimator).__name__
             ).fit(X)
-            estimator.n_features_in_ = len(X[0]) if self.encoder.names_in is None else len(self.encoder.names_in)
-            if self.encoder.names_in is not None:
+            estimator.n_features_in_ = len(self.encoder.is_categorical)
+            if self.encoder.names_in is None:
+                estimator.__dict__.pop("feature_names_in_", None)
+            else:
                 estimator.feature_names_in_ = np.asarray(self.encoder.names_in, dtype=object)
         values, missing = self._read(estimator, X, reset=True)
         self.columns = self._names(estimator, values.shape[1])
@@ -87,6 +91,9 @@ class Inputs:
         if estimator.standardise != "both":
             return points
         self.centre, self.scale = points.values.mean(0), spreads(points.values)
+        if self.encoder is not None and self.encoder.encoding == "codes":
+            codes = torch.tensor(self.encoder.is_categorical)
+            self.centre, self.scale = self.centre.masked_fill(codes, 0.0), self.scale.masked_fill(codes, 1.0)
         return self._fill(values, missing)
 
     def points(self, estimator: Any, X: Any) -> Points:
@@ -103,7 +110,13 @@ class Inputs:
             return values, np.zeros(values.shape, dtype=bool) if complete else missing
         finite: Any = "allow-nan" if estimator.missing == "impute" else True
         X = X.detach().cpu().numpy() if isinstance(X, Tensor) else X
-        values = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=finite, copy=True)
+        try:
+            values = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=finite, copy=True)
+        except ValueError as error:
+            if "contains NaN" not in str(error):
+                raise
+            first = str(error).splitlines()[0].rstrip(".")
+            raise InputError(f"{first}: drop those rows, or let missing='impute' fill them") from None
         missing = np.isnan(values) if estimator.missing == "impute" else None
         return values, missing
 
@@ -119,18 +132,37 @@ class Inputs:
         assert self.imputer is not None
         return Points(self._scaled(self.imputer.impute(values, missing).mean), np.asarray(missing.any(1)), values)
 
-    def draws(self, points: Points) -> Float[Tensor, "s r d"]:
-        """The incomplete rows, their missing entries drawn at random given the others."""
+    def draws(self, points: Points, joint: bool = False) -> Float[Tensor, "s r d"]:
+        """The incomplete rows, their missing entries drawn at random given the others.
+
+        Unless rows are asked about jointly, all use the same random numbers: an answer about one does not depend on
+        what other rows are asked about with it.
+        """
         assert self.imputer is not None
         assert points.raw is not None
         rows = points.raw[points.incomplete]
-        found = self.imputer.impute(rows, np.isnan(rows), n_draws=N_DRAWS, seed=self._seed)
+        found = self.imputer.impute(rows, np.isnan(rows), n_draws=N_DRAWS, seed=self._seed, shared=not joint)
         assert found.draws is not None
         return self._scaled(found.draws)
 
     def _scaled(self, values: np.ndarray) -> Float[Tensor, "*s n d"]:
         points = torch.from_numpy(np.ascontiguousarray(values))
         return points if self.centre is None or self.scale is None else (points - self.centre) / self.scale
+
+
+def default_kernel(encoder: TableEncoder) -> Kernel:
+    """A Matérn-5/2 with a lengthscale for each number, times a similarity of the values of each category.
+
+    A category has one lengthscale for all its indicator columns: two of its values are alike, or they are not.
+    """
+    names = encoder.names_in or [f"x{i}" for i in range(len(encoder.is_categorical))]
+    numbers = [name for name, category in zip(names, encoder.is_categorical, strict=True) if not category]
+    categories = [name for name, category in zip(names, encoder.is_categorical, strict=True) if category]
+    factors = [Matern(nu=2.5, ard=True).on(numbers)] if numbers else []
+    factors += [
+        RBF(variance=positive(1.0, trainable=bool(not factors and not i))).on(c) for i, c in enumerate(categories)
+    ]
+    return factors[0] if len(factors) == 1 else Product(*factors)
 
 
 def name_categories(kernel: Kernel, encoder: TableEncoder) -> None:

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from scipy import special, stats
 
 _BISECTIONS = 60
+_POINT = 1e-150  # a spread of zero, that one can divide by
 
 
 @dataclass(frozen=True)
@@ -68,16 +69,5 @@ class Predictive:
 
     def _spread(self) -> Float[np.ndarray, "k n q"]:
         """The scale of each component; a t distribution's variance is ``ν/(ν − 2)`` times its squared scale."""
-        return np.sqrt(self.var if self.dof is None else self.var * (self.dof - 2) / self.dof)
-
-
-def concatenate(parts: list[Predictive]) -> Predictive:
-    """Predictions of consecutive rows as one; a part with fewer components repeats its own."""
-    most = max((part for part in parts), key=lambda part: len(part.log_weights))
-    k = len(most.log_weights)
-    mean, var = (np.concatenate([_repeat(getattr(part, name), k) for part in parts], 1) for name in ("mean", "var"))
-    return Predictive(mean, var, most.log_weights, most.dof)
-
-
-def _repeat(values: np.ndarray, k: int) -> np.ndarray:
-    return np.tile(values, (k // len(values), 1, 1))
+        spread = np.sqrt(self.var if self.dof is None else self.var * (self.dof - 2) / self.dof)
+        return np.maximum(spread, _POINT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,17 +10,16 @@ import torch
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
 from stratagp.data import TargetScale
 from stratagp.errors import InputError
+from stratagp.estimators.drawing import draw_jointly, joint_moments
 from stratagp.estimators.engines import Belief
 from stratagp.estimators.inputs import Inputs, Points
-from stratagp.estimators.predictive import Predictive, concatenate
+from stratagp.estimators.predictive import Predictive
 from stratagp.estimators.targets import check_targets
 from stratagp.kernels import Sum
 from stratagp.likelihoods.quadrature import normal_nodes
-from stratagp.linalg import root
 from stratagp.models import ExactPosterior
 
 _CHUNK = 4096  # rows that are predicted at once
@@ -35,6 +35,19 @@ class Regression(RegressorMixin):
     inputs_: Inputs
     scale_: TargetScale
     one_target_: bool
+    standardise: str
+    engine_: Any
+
+    def _scale_of(self, targets: np.ndarray, weights: np.ndarray | None = None) -> TargetScale:
+        if self.standardise == "none":
+            return TargetScale(np.zeros(targets.shape[1]), np.ones(targets.shape[1]))
+        return TargetScale.of(targets, weights)
+
+    def _log_unit(self) -> float:
+        return float(len(self.engine_.data.y) * np.log(self.scale_.scale).sum())
+
+    def _target_scales(self) -> np.ndarray:
+        return self.scale_.scale
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, of: str = "y") -> Any:
         """The expected target at each row of ``X``, with its standard deviation or the joint covariance if asked.
@@ -48,9 +61,10 @@ class Regression(RegressorMixin):
             mean, cov = self._joint(self._points(X), _check_of(of))
             return self._shaped(mean), cov[..., 0] if self.one_target_ else cov
         if not return_std:
+            _check_of(of)
             return self._shaped(self._mean(self._points(X)))
-        found = self.predictive(X, of)
-        return self._shaped(found.total_mean), self._shaped(np.sqrt(found.total_var))
+        mean, std = self._reduced(X, of, lambda found, _: [found.total_mean, np.sqrt(found.total_var)])
+        return self._shaped(mean), self._shaped(std)
 
     def predict_component(self, X: Any, part: int, return_std: bool = False) -> Any:
         """What one summand of the kernel contributes to the function: a trend, a season, an effect.
@@ -60,6 +74,7 @@ class Regression(RegressorMixin):
 
         Returns:
             The expected contribution at each row in the units of the targets, and its standard deviation if asked for.
+            The contributions of all parts, and the average of the training targets, add up to the prediction.
         """
         points = self._points(X)
         found = [[_component(belief, part, points.values) for belief in beliefs] for beliefs in self.beliefs_]
@@ -70,7 +85,7 @@ class Regression(RegressorMixin):
 
     def predict_interval(self, X: Any, level: float = 0.95, of: str = "y") -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends that an observation lies between with probability ``level``, as much outside each."""
-        if not 0 < level < 1:
+        if not isinstance(level, (int, float)) or not 0 < level < 1:
             raise InputError(f"level must lie between 0 and 1, such as 0.95, got {level!r}")
         low, high = self._quantiles(X, [0.5 - level / 2, 0.5 + level / 2], of)
         return self._shaped(low), self._shaped(high)
@@ -83,18 +98,25 @@ class Regression(RegressorMixin):
         return np.stack([self._shaped(each) for each in self._quantiles(X, levels, of)], axis=1)
 
     def _quantiles(self, X: Any, levels: Any, of: str) -> list[np.ndarray]:
-        found = self.predictive(X, of)
-        return [found.quantile(float(level)) for level in levels]
+        return self._reduced(X, of, lambda found, _: [found.quantile(float(level)) for level in levels])
 
     def log_density(self, X: Any, y: Any) -> np.ndarray:
         """``log p(yᵢ | xᵢ, data)`` of each row (and target): its mean with a minus sign is the NLPD."""
-        found = self.predictive(X)
-        targets = check_targets(self, y, found.mean.shape[1]).reshape(found.mean.shape[1:])
-        return self._shaped(found.log_density(targets))
+        n, q = len(self._points(X)), len(self.beliefs_[0])
+        targets = check_targets(self, y, n).reshape(n, -1)
+        if targets.shape[1] != q:
+            raise InputError(f"y must have {q} columns, one for each target, got {targets.shape[1]}")
+        (found,) = self._reduced(X, "y", lambda found, rows: [found.log_density(targets[rows])])
+        return self._shaped(found)
 
     def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation of each training target predicted from all other rows, in closed form."""
+        """Mean and standard deviation of each training target predicted from all other rows, in closed form.
+
+        Rows of weight zero were not trained on, and are left out.
+        """
         check_is_fitted(self, "beliefs_")
+        if len(self.beliefs_) > 1:
+            raise InputError("leave_one_out is for one set of hyperparameters, not for hyperparameters='bayes'")
         if not all(isinstance(belief.posterior, ExactPosterior) for belief in self.beliefs_[0]):
             raise InputError("leave_one_out is in closed form for the exact process with plain noise: refit with those")
         found = [belief.posterior.leave_one_out() for belief in self.beliefs_[0]]
@@ -104,8 +126,8 @@ class Regression(RegressorMixin):
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, of: str = "y") -> np.ndarray:
         """Joint draws at the rows of ``X``: ``n n_samples`` (or ``n q n_samples``)."""
-        if n_samples < 1:
-            raise InputError(f"n_samples must be at least 1, got {n_samples}")
+        if not isinstance(n_samples, (int, np.integer)) or n_samples < 1:
+            raise InputError(f"n_samples must be a whole number of at least 1, got {n_samples!r}")
         points, random = self._points(X), check_random_state(random_state)
         generator = torch.Generator().manual_seed(int(random.randint(2**31 - 1)))
         versions = [(beliefs, x) for beliefs in self.beliefs_ for x in self._versions(points)]
@@ -113,17 +135,23 @@ class Regression(RegressorMixin):
         drawn = np.empty((n_samples, len(points), len(self.beliefs_[0])))
         for v in np.unique(chosen):
             rows = np.flatnonzero(chosen == v)
-            for j, belief in enumerate(versions[v][0]):
-                drawn[rows, :, j] = _draws(belief, versions[v][1], len(rows), _check_of(of), generator)
+            beliefs, x = versions[v]
+            drawn[rows] = draw_jointly(beliefs, x, len(rows), _check_of(of), generator)
         return np.moveaxis(np.stack([self._shaped(self.scale_.back(each)) for each in drawn]), 0, -1)
 
-    def predictive(self, X: Any, of: str = "y") -> Predictive:
-        """The whole distribution at each row, in the units of the targets; in constant memory beside the answer."""
+    def _reduced(self, X: Any, of: str, answer: Callable[[Predictive, slice], list[np.ndarray]]) -> list[np.ndarray]:
+        """Answers about the distribution at each row, some rows at a time: beside them, memory is constant."""
         points, noisy = self._points(X), _check_of(of)
         parts = []
         for start in range(0, len(points), _CHUNK):
-            parts.append(self._part(points.rows(start, start + _CHUNK), noisy))
-        return concatenate(parts)
+            rows = slice(start, start + _CHUNK)
+            parts.append(answer(self._part(points.rows(start, start + _CHUNK), noisy), rows))
+        return [np.concatenate(part) for part in zip(*parts, strict=True)]
+
+    def predictive(self, X: Any, of: str = "y") -> Predictive:
+        """The whole distribution at each row, in the units of the targets, with all its components in memory."""
+        points = self._points(X)
+        return self._part(points, _check_of(of))
 
     def _part(self, points: Points, noisy: bool) -> Predictive:
         found = self._components(points.values, noisy)
@@ -162,15 +190,16 @@ class Regression(RegressorMixin):
 
     def _joint(self, points: Points, noisy: bool) -> tuple[np.ndarray, np.ndarray]:
         """Mean and joint covariance, by the law of total covariance over hyperparameters and missing entries."""
-        means, covs = [], []
-        for x in self._versions(points):
-            for beliefs in self.beliefs_:
-                joint = [_joint_moments(belief, x, noisy) for belief in beliefs]
-                means.append(np.stack([mean for mean, _ in joint], -1))
-                covs.append(np.stack([cov for _, cov in joint], -1))
-        mean = np.mean(means, axis=0)
-        between = [np.einsum("nq,mq->nmq", m - mean, m - mean) for m in means]
-        cov = np.mean(covs, axis=0) + (np.mean(between, axis=0) if len(means) > 1 else 0.0)
+        versions = [(beliefs, x) for x in self._versions(points) for beliefs in self.beliefs_]
+        mean, second, cov = np.zeros(()), np.zeros(()), np.zeros(())
+        for beliefs, x in versions:
+            joint = [joint_moments(belief, x, noisy) for belief in beliefs]
+            own = np.stack([each for each, _ in joint], -1)
+            mean = mean + own / len(versions)
+            second = second + np.einsum("nq,mq->nmq", own, own) / len(versions)
+            cov = cov + np.stack([each for _, each in joint], -1) / len(versions)
+        if len(versions) > 1:
+            cov = cov + second - np.einsum("nq,mq->nmq", mean, mean)
         return self.scale_.back(mean), self.scale_.back_var(cov)
 
     def _points(self, X: Any) -> Points:
@@ -181,7 +210,7 @@ class Regression(RegressorMixin):
         """The rows as they may be: one version, or as many as there are draws of missing entries."""
         if points.incomplete is None:
             return [points.values]
-        draws = self.inputs_.draws(points)
+        draws = self.inputs_.draws(points, joint=True)
         versions = points.values.repeat(len(draws), 1, 1)
         versions[:, torch.from_numpy(points.incomplete)] = draws
         return list(versions)
@@ -208,29 +237,10 @@ def _component(belief: Belief, part: int, x: Any) -> tuple[np.ndarray, np.ndarra
     if not isinstance(posterior, ExactPosterior):
         raise InputError("predict_component needs exact inference with noise that does not vary: refit so")
     parts = posterior.prior.kernel.parts if isinstance(posterior.prior.kernel, Sum) else [posterior.prior.kernel]
-    if not isinstance(part, int) or not 0 <= part < len(parts):
+    if not isinstance(part, (int, np.integer)) or not 0 <= part < len(parts):
         raise InputError(f"part must be a summand of the kernel, 0 to {len(parts) - 1}; got {part!r}")
     found = posterior.component(parts[part], x)
     return found.mean.numpy(), found.var.numpy()
-
-
-def _joint_moments(belief: Belief, x: Any, noisy: bool) -> tuple[np.ndarray, np.ndarray]:
-    mean, cov = belief.posterior.mean(x), belief.posterior.covariance(x)
-    cov = 0.5 * (cov + cov.mT)
-    return mean.numpy(), (cov + torch.diag(belief.noise(x)) if noisy else cov).numpy()
-
-
-def _draws(belief: Belief, x: Any, n_samples: int, noisy: bool, generator: torch.Generator) -> np.ndarray:
-    """Joint standardised draws, ``s n``; for a t process all rows of a draw share one random scale."""
-    mean, cov = (torch.from_numpy(part) for part in _joint_moments(belief, x, noisy))
-    scale: Tensor = root(cov, "eigen", "the joint covariance of the predictions")
-    normal = torch.randn(scale.shape[1], n_samples, generator=generator, dtype=scale.dtype)
-    if belief.dof is not None:
-        chi2 = 2 * torch._standard_gamma(
-            torch.full((n_samples,), belief.dof / 2, dtype=scale.dtype), generator=generator
-        )
-        normal = normal * ((belief.dof - 2) / chi2).sqrt()
-    return (mean[:, None] + scale @ normal).mT.numpy()
 
 
 def _insert(whole: Predictive, apart: Predictive, incomplete: np.ndarray, n_draws: int) -> Predictive:

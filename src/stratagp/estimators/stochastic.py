@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,12 +38,15 @@ class MiniBatches(Engine):
 
     def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
         """The lower bound on the evidence of all rows."""
+        model = copy.copy(self.model)
+        if isinstance(model.likelihood, Softmax):
+            model.likelihood = Softmax()  # by quadrature: samples are for training
         batches = zip(self.data.x.split(_ROWS), self.targets.split(_ROWS), strict=True)
-        kl = self.model.layer.kl()
-        return torch.stack([self.model.elbo(x, y).value + kl for x, y in batches]).sum() - kl
+        kl = model.layer.kl()
+        return torch.stack([model.elbo(x, y).value + kl for x, y in batches]).sum() - kl
 
-    def train(self, epochs: int, seed: int, progress: bool) -> History:
-        """Steps over the data, ``epochs`` times or more.
+    def train(self, epochs: int, seed: int, progress: bool, penalty: Callable[[], Tensor] | None) -> History:
+        """Steps over the data, ``epochs`` times or more; ``penalty`` is added to the bound, such as a log prior.
 
         Samples of a softmax are too noisy for natural gradients, which go by the curvature too.
         """
@@ -56,6 +61,7 @@ class MiniBatches(Engine):
             rate=_RATE,
             generator=torch.Generator().manual_seed(seed),
             progress=progress,
+            penalty=penalty,
         )
 
 
@@ -71,8 +77,8 @@ class StochasticRegression(MiniBatches):
 
     def condition(self) -> list[Belief]:
         """The posterior that training has left, for each target."""
-        noise = constant(self.model.likelihood.noise)
-        return [Belief(OneFunction(self.model, j), noise) for j in range(self.data.y.shape[1])]
+        noises = self.data.noises(self.model.likelihood.noise)
+        return [Belief(OneFunction(self.model, j), constant(own)) for j, own in enumerate(noises)]
 
 
 @dataclass(frozen=True)
@@ -131,5 +137,5 @@ def refuse_rows_of_their_own(data: Data, incomplete: bool) -> None:
     """Mini-batches know one noise for all rows."""
     if data.weights is not None or incomplete:
         raise InputError("inference='stochastic' takes no sample weights and no missing inputs; use inference='sparse'")
-    if data.noise is not None and bool((data.noise != data.noise[0]).any()):
+    if data.noise is not None and not bool((data.noise == data.noise[0]).all()):
         raise InputError("inference='stochastic' takes one noise variance for all rows; use inference='sparse'")

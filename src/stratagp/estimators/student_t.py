@@ -5,11 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import numpy as np
 import torch
 from sklearn.utils import column_or_1d
 
-from stratagp.data import TargetScale
 from stratagp.estimators.base import GPEstimator
 from stratagp.estimators.engines import Data, StudentT, learnt_noise
 from stratagp.estimators.hyperparameters import Criterion, train
@@ -23,12 +21,14 @@ class StudentTProcessRegressor(Regression, GPEstimator):
     """Regression by a Student-t process: error bars that widen where the data are wilder than the kernel expected.
 
     It is a Gaussian process whose overall scale is uncertain, in closed form; the predictions are Student-t
-    distributions. For large ``dof`` it is :class:`GPRegressor`.
+    distributions. For large ``dof`` it is :class:`GPRegressor`. All rows share the uncertain scale, so it does not
+    protect from single outliers; noise that varies (``GPRegressor(noise="heteroscedastic")``) or weights do.
 
     Arguments:
         dof: degrees of freedom ν above 2, where learning them starts; small values mean an uncertain scale.
         kernel, mean, hyperparameters, n_restarts, standardise, categorical, encoding, missing, max_iterations,
-        random_state, verbose: as in :class:`GPRegressor`; hyperparameters are "map" or "ml".
+        random_state, verbose: as in :class:`GPRegressor`; hyperparameters are "map" or "ml". Missing inputs are filled
+        with their expectation in training, and averaged over in prediction.
 
     >>> import numpy as np
     >>> X = np.linspace(0, 10, 40)[:, None]
@@ -40,9 +40,9 @@ class StudentTProcessRegressor(Regression, GPEstimator):
 
     def __init__(
         self,
-        dof: Any = 5.0,
         kernel: Any = None,
         *,
+        dof: Any = 5.0,
         mean: Any = None,
         hyperparameters: Any = "map",
         n_restarts: Any = 0,
@@ -69,20 +69,20 @@ class StudentTProcessRegressor(Regression, GPEstimator):
 
     def fit(self, X: Any, y: Any) -> StudentTProcessRegressor:
         """Learn from rows ``X`` and one target ``y``."""
-        self._check_options()
-        kernel, points = self._learn_inputs(X)
-        y = y if y is None else column_or_1d(y, warn=True)
-        targets = check_targets(self, y, len(points)).reshape(-1, 1)
-        self.one_target_ = True
-        unit = TargetScale(np.zeros(1), np.ones(1))
-        self.scale_ = unit if self.standardise == "none" else TargetScale.of(targets)
-        data = Data(points.values, torch.from_numpy(self.scale_.to_standard(targets)))
-        start_from_data(kernel, data.x, data.y[:, 0])
-        engine = StudentT(StudentTProcess(kernel, copy.deepcopy(self.mean), learnt_noise(), self.dof), data)
-        self._forget()
-        self.criterion_ = Criterion(self.hyperparameters, engine.module, engine.score)
-        self.result_ = train(self.criterion_, self, self._seed())
-        self.engine_, self.beliefs_ = engine, [engine.condition()]
+        with self._unless_it_fails():
+            self._check_options()
+            kernel, points = self._learn_inputs(X)
+            y = y if y is None else column_or_1d(y, warn=True)
+            targets = check_targets(self, y, len(points)).reshape(-1, 1)
+            self.one_target_ = True
+            self.scale_ = self._scale_of(targets)
+            data = Data(points.values, torch.from_numpy(self.scale_.to_standard(targets)))
+            start_from_data(kernel, data.x, data.y[:, 0])
+            engine = StudentT(StudentTProcess(kernel, copy.deepcopy(self.mean), learnt_noise(), self.dof), data)
+            self._forget()
+            self.criterion_ = Criterion(self.hyperparameters, engine.module, engine.score, {})
+            self.result_ = train(self.criterion_, self, self._seed())
+            self.engine_, self.beliefs_ = engine, [engine.condition()]
         return self
 
     @property
@@ -93,9 +93,3 @@ class StudentTProcessRegressor(Regression, GPEstimator):
     def _check_options(self) -> None:
         super()._check_options()
         self._restrict("hyperparameters", ("map", "ml"))
-
-    def _log_unit(self) -> float:
-        return float(len(self.engine_.data.y) * np.log(self.scale_.scale).sum())
-
-    def _target_scales(self) -> np.ndarray:
-        return self.scale_.scale

@@ -67,6 +67,8 @@ def partial_dependence(
     1.8
     """
     _check_columns_known(gp, "partial_dependence")
+    if getattr(gp, "outputs", "independent") == "correlated":
+        raise InputError("partial_dependence is for independent outputs: refit with outputs='independent'")
     several = isinstance(columns, (list, tuple))
     chosen = [_position(gp, column) for column in (columns if several else [columns])]
     rows = [list(row) if several else [row] for row in grid]

@@ -25,10 +25,11 @@ def check_targets(estimator: Any, y: Any, n: int, gaps: bool = False) -> Float[n
     bad = np.isinf(table) if gaps else ~np.isfinite(table)
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
+        remedy = "" if table.shape[1] == 1 else "; outputs='correlated' takes targets with gaps (NaN)"
         kind = "NaN" if np.isnan(table[row, column]) else "infinity"
         raise InputError(
             f"Input y contains {kind} in row {row}, and NaN or infinity in {int(bad.any(1).sum())} of {n} rows: drop "
-            "those rows, a target cannot be filled"
+            f"those rows{remedy}"
         )
     if gaps and np.isnan(table).all(0).any():
         raise InputError(f"y has no observed entry in column {int(np.isnan(table).all(0).argmax())}: drop that column")
@@ -57,6 +58,8 @@ def as_array(values: Any, name: str) -> np.ndarray:
     array = np.asarray(values)
     if array.dtype.kind == "c":
         raise InputError(f"Complex data not supported: {name} must hold real numbers")
+    if array.dtype.kind in "USMm":
+        raise InputError(f"{name} must hold numbers, got {array.dtype}; classes are a task for GPClassifier")
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError):
@@ -72,6 +75,8 @@ def check_length(array: np.ndarray, n: int, name: str) -> None:
 
 def check_noise(noise: Any, n: int) -> np.ndarray:
     """Known variances, one for each row."""
+    if isinstance(noise, (bool, np.bool_)):
+        raise InputError(f"noise must be 'learn', 'heteroscedastic' or variances ≥ 0, got {noise!r}")
     array = as_array(noise, "noise")
     if array.ndim == 0:
         array = np.full(n, float(array))

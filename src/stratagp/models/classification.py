@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.kernels import Kernel
+from stratagp.likelihoods.bernoulli import PROBIT_SLOPE, averaged_sigmoid
 from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.linalg import cholesky
 from stratagp.models.inputs import check_data
@@ -28,7 +28,6 @@ from stratagp.types import Gaussian
 
 LINKS_OF = {"laplace": ("logit", "probit"), "ep": ("probit",), "variational": ("logit",)}
 _MATRICES = 3  # n × n, that the evidence of one latent function holds at least
-PROBIT_SLOPE = math.sqrt(math.pi / 8)  # Φ(f · this) has the slope of σ(f) at zero
 
 
 class GPClassification(Parameterised):
@@ -124,19 +123,6 @@ class BinaryPosterior:
         if method == "kappa":
             return torch.sigmoid(belief.mean * (1 + PROBIT_SLOPE**2 * belief.var).rsqrt()).squeeze(-1)
         return averaged_sigmoid(belief)
-
-
-def averaged_sigmoid(belief: Gaussian) -> Float[Tensor, " n"]:
-    """``E σ(f)`` for ``f ~ N(mean, var)``: exact for ``Φ(f √(π/8))``, with their small difference by quadrature.
-
-    >>> averaged_sigmoid(Gaussian(torch.tensor([[1.0]]), torch.tensor([[4.0]])))
-    tensor([0.64...])
-    """
-    points, log_weights = normal_nodes(1, belief.mean)
-    f = belief.mean + belief.var.sqrt() * points.mT
-    difference = torch.sigmoid(f) - torch.special.ndtr(PROBIT_SLOPE * f)
-    exact = torch.special.ndtr(PROBIT_SLOPE * belief.mean / (1 + PROBIT_SLOPE**2 * belief.var).sqrt()).squeeze(-1)
-    return exact + difference @ log_weights.exp()
 
 
 class MulticlassLaplace(Parameterised):

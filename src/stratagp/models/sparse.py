@@ -116,8 +116,13 @@ class SparsePosterior:
         return Gaussian(torch.cat([mean for mean, _ in parts]), torch.cat([var for _, var in parts]))
 
     def mean(self, x: Any) -> Float[Tensor, " n"]:
-        """The expected function at each row."""
-        return self.marginals(x).mean[:, 0]
+        """``m(x) + k(x, z) w`` with ``w = L⁻ᵀM⁻ᵀα``: a product a row, without the variance."""
+        x = check_points(self.prior.kernel, x)
+        with torch.no_grad():
+            half = torch.linalg.solve_triangular(self.inner.mT, self.alpha[:, None], upper=True)
+            weights = torch.linalg.solve_triangular(self.factor.mT, half, upper=True).squeeze(-1)
+            rows = x.split(self.prior.chunk or max(1, CHUNK // len(self.z)))
+            return torch.cat([self.prior.mean(part) + self.prior.kernel(part, self.z) @ weights for part in rows])
 
     def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "n p"]:
         """``k(x, x') − aᵀa' + cᵀc'`` between all rows of ``x`` and ``z``, or of ``x`` with itself."""

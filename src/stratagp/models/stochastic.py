@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -68,10 +68,13 @@ class StochasticGP(Parameterised):
         x, y = (rows(_table(part, name), slice(None), self.dtype) for part, name in ((x, "x"), (y, "y")))
         return elbo(self.layer, self.likelihood, x, _columns(y), num_data)
 
-    def fit(self, x: Any, y: Any, natural: bool = True, **options: Any) -> History:
+    def fit(
+        self, x: Any, y: Any, natural: bool = True, penalty: Callable[[], Tensor] | None = None, **options: Any
+    ) -> History:
         """Train all parameters on rows of tensors, arrays or memory maps; again from where it stands, if called again.
 
-        The posterior moves by natural gradients (``natural``), all else by Adam. ``options`` are those of
+        The posterior moves by natural gradients (``natural``), all else by Adam. ``penalty()`` is added to the bound,
+        such as the ``log_prior`` of parameters with priors. ``options`` are those of
         :func:`stratagp.training.loop.train`: batch_size, epochs, steps, rate, natural_rate, generator, progress, ….
         """
         data = _table(x, "x"), _table(y, "y")
@@ -81,7 +84,8 @@ class StochasticGP(Parameterised):
         posteriors = [m for m in self.modules() if isinstance(m, FullGaussian)] if natural else []
 
         def bound(x: Tensor, y: Tensor) -> Tensor:
-            return elbo(self.layer, self.likelihood, x, _columns(y), len(data[0])).value
+            value = elbo(self.layer, self.likelihood, x, _columns(y), len(data[0])).value
+            return value if penalty is None else value + penalty()
 
         return train(bound, self, data, natural=posteriors, dtype=self.dtype, **options)
 

@@ -24,7 +24,7 @@ def flat(tensor: Tensor) -> np.ndarray:
 
 def gather(parameters: list[nn.Parameter]) -> np.ndarray:
     """All numbers of ``parameters`` in one new vector."""
-    return np.concatenate([flat(p) for p in parameters])
+    return np.concatenate([np.zeros(0), *(flat(p) for p in parameters)])
 
 
 def scatter(parameters: list[nn.Parameter], theta: np.ndarray) -> None:

@@ -23,8 +23,8 @@ _OBJECTS = 20  # the same for objects, whose kernels are slow
 _PERIODS = 2000  # frequencies that compete for the strongest period
 
 
-def start_from_data(kernel: Kernel, x: Any, y: Float[Tensor, " n"]) -> Kernel:
-    """Give every open parameter of ``kernel`` a value that suits points ``x`` and targets ``y`` of unit variance.
+def start_from_data(kernel: Kernel, x: Any, y: Float[Tensor, " n"], variance: float = 1.0) -> Kernel:
+    """Give every open parameter of ``kernel`` a value that suits points ``x`` and targets ``y`` of a variance.
 
     >>> from stratagp import kernels as k
     >>> x = torch.linspace(0, 300, 40, dtype=torch.float64)[:, None]
@@ -32,12 +32,16 @@ def start_from_data(kernel: Kernel, x: Any, y: Float[Tensor, " n"]) -> Kernel:
     RBF(lengthscale=88.8, variance=0.5) + RBF(lengthscale=2, variance=0.5)
     """
     step = max(1, len(x) // (_ROWS if kernel.takes_tensors else _OBJECTS))
-    rows, targets = x[::step], y[::step]
+    rows = x[::step]
     with torch.no_grad():
         seen = _points_of_parts(kernel, rows)
         for part, points in seen.items():
-            _start_scales(part, points, targets)
-        for part, share in variance_carriers(kernel):
+            _start_lengthscale(part, points)
+        if any(item.parameter.open and item.name.endswith("period") for item in kernel.named_values()):
+            block = slice(0, _ROWS)  # consecutive rows: thinned ones would show aliases
+            for part, points in _points_of_parts(kernel, x[block]).items():
+                _start_period(part, points, y[block])
+        for part, share in variance_carriers(kernel, variance):
             _start_variance(part, seen.get(part, rows), share)
     return kernel
 
@@ -61,11 +65,15 @@ def _points_of_parts(kernel: Kernel, x: Any) -> dict[Kernel, Tensor]:
     return seen
 
 
-def _start_scales(part: Kernel, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> None:
-    lengthscale, period = _open(part, "lengthscale"), _open(part, "period")
+def _start_lengthscale(part: Kernel, x: Float[Tensor, "n d"]) -> None:
+    lengthscale = _open(part, "lengthscale")
     if lengthscale is not None and not isinstance(part, Periodic):  # whose lengthscale is a share of the period
         spread = spreads(x) * x.shape[1] ** 0.5
         _assign(lengthscale, spread if lengthscale.per_column else spread.square().mean().sqrt())
+
+
+def _start_period(part: Kernel, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> None:
+    period = _open(part, "period")
     if period is not None and x.shape[1] == 1:
         _assign(period, strongest_period(x[:, 0], y))
 
