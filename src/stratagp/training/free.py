@@ -89,7 +89,7 @@ def log_jacobian_of(parameter: Parameter) -> Float[Tensor, ""]:
         return parameter.raw.diagonal(dim1=-2, dim2=-1).sum()
     try:
         return biject_to(parameter.constraint).log_abs_det_jacobian(parameter.raw, parameter.natural).sum()
-    except NotImplementedError:
+    except RuntimeError:  # what torch raises where a bijection has no Jacobian
         raise UnsupportedError(
             f"{parameter.name} is constrained to {parameter.constraint}, whose bijection has no known Jacobian; fix "
             "it, or give it a positive, bounded, simplex, triangular or no constraint"
