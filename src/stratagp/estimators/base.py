@@ -17,10 +17,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from stratagp.errors import InputError
 from stratagp.estimators.engines import Engine
-from stratagp.estimators.hyperparameters import CRITERIA, Criterion, learnt, say, set_learnt, table_in_users_units
+from stratagp.estimators.hyperparameters import (
+    CRITERIA,
+    Centres,
+    Criterion,
+    draw,
+    learnt,
+    say,
+    set_learnt,
+    table_in_users_units,
+    train,
+)
 from stratagp.estimators.inputs import Inputs, Points, default_kernel, name_categories
 from stratagp.estimators.stochastic import MiniBatches
 from stratagp.kernels import Kernel, Matern
+from stratagp.models.memory import check_memory
 from stratagp.training import HyperparameterTable
 from stratagp.training.free import gather, value_and_gradient
 
@@ -38,8 +49,12 @@ class GPEstimator(BaseEstimator, ABC):
     """Common parts of the estimators; the constructors of subclasses store the options that are read here."""
 
     kernel: Any
+    hyperparameters: str
+    max_epochs: int
+    n_draws: int
     random_state: Any
     verbose: bool
+    beliefs_: list[Any]
     engine_: Engine
     criterion_: Criterion
     inputs_: Inputs
@@ -165,6 +180,25 @@ class GPEstimator(BaseEstimator, ABC):
         tags.input_tags.allow_nan = getattr(self, "missing", "raise") == "impute"
         return tags
 
+    def _train(self, engine: Engine) -> None:
+        """Learn the engine's values by the chosen criterion, and condition on them."""
+        self.result_: Any
+        criterion = Criterion(self.hyperparameters, engine.module, engine.score, self._centres)
+        if isinstance(engine, MiniBatches):
+            penalty = criterion.log_prior if self.hyperparameters == "map" else None
+            self.result_ = engine.train(self.max_epochs, self._seed(), self.verbose, penalty)
+        else:
+            self.criterion_ = criterion
+            self.result_ = train(criterion, self, self._seed())
+        self.engine_, self.beliefs_ = engine, [engine.condition()]
+
+    def _average(self, engine: Engine, n: int) -> None:
+        """Replace the belief at the best values by beliefs at draws of them, where that was asked for."""
+        if self.hyperparameters == "bayes":
+            check_memory(n, "averaging over draws", self.n_draws)
+            draws = draw(self.criterion_, self.n_draws, self.verbose, self._seed())
+            self.beliefs_ = [engine.condition() for _ in draws]
+
     @contextmanager
     def _unless_it_fails(self) -> Iterator[None]:
         """A fit that fails leaves the estimator as it was."""
@@ -178,6 +212,7 @@ class GPEstimator(BaseEstimator, ABC):
 
     def _forget(self) -> None:
         """Drop what an earlier fit has left."""
+        self._centres: Centres = {}
         for name in ("hyperparameters_", "relevance_", "criterion_"):
             self.__dict__.pop(name, None)
 

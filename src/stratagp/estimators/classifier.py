@@ -16,15 +16,14 @@ from stratagp.estimators.assembly import inducing_points
 from stratagp.estimators.base import GPEstimator
 from stratagp.estimators.class_engines import Binary, ClassBelief, Labelled, OneAgainstRest, Softmax
 from stratagp.estimators.engines import Engine, some_rows
-from stratagp.estimators.hyperparameters import Centres, Criterion, draw, train
+from stratagp.estimators.hyperparameters import Criterion, train
 from stratagp.estimators.inputs import Points
-from stratagp.estimators.stochastic import MiniBatches, StochasticClasses
+from stratagp.estimators.stochastic import StochasticClasses
 from stratagp.estimators.targets import check_length
 from stratagp.kernels import Kernel
 from stratagp.likelihoods import Bernoulli
 from stratagp.likelihoods import Softmax as SoftmaxLikelihood
 from stratagp.models import GPClassification, MulticlassLaplace, StochasticGP
-from stratagp.models.memory import check_memory
 from stratagp.training.start import start_from_data
 
 LAPLACE_ROWS = 3000  # rows (times classes, if more than two) up to which "auto" takes Laplace
@@ -105,26 +104,12 @@ class GPClassifier(ClassifierMixin, GPEstimator):
             self.inference_, self.inference_reason_ = self._choose(data, kernel)
             self._say(f"{self.inference_}: {self.inference_reason_}")
             self._forget()
-            self._centres: Centres = {}
             centred = (data.t == 0).double()
             start_from_data(kernel, data.x, centred - centred.mean(), variance=_LATENT)
-            self._learn(self._engine(kernel, data))
+            engine = self._engine(kernel, data)
+            self._train(engine)
+            self._average(engine, len(data.t))
         return self
-
-    def _learn(self, engine: Engine) -> None:
-        self.result_: Any
-        criterion = Criterion(self.hyperparameters, engine.module, engine.score, self._centres)
-        if isinstance(engine, MiniBatches):
-            penalty = criterion.log_prior if self.hyperparameters == "map" else None
-            self.result_ = engine.train(self.max_epochs, self._seed(), self.verbose, penalty)
-        else:
-            self.criterion_ = criterion
-            self.result_ = train(criterion, self, self._seed())
-        self.engine_, self.beliefs_ = engine, [engine.condition()]
-        if self.hyperparameters == "bayes":
-            check_memory(len(engine.data.t), "averaging over draws", self.n_draws)
-            draws = draw(self.criterion_, self.n_draws, self.verbose, self._seed())
-            self.beliefs_ = [engine.condition() for _ in draws]
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""
@@ -145,10 +130,10 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         return np.concatenate(found)
 
     def _probabilities(self, points: Points, method: str) -> np.ndarray:
-        found = _average(self.beliefs_, points.values, method)
+        found = averaged(self.beliefs_, points.values, method)
         if points.incomplete is not None:
             draws = self.inputs_.draws(points)
-            found[points.incomplete] = np.mean([_average(self.beliefs_, rows, method) for rows in draws], axis=0)
+            found[points.incomplete] = np.mean([averaged(self.beliefs_, rows, method) for rows in draws], axis=0)
         return found
 
     def _function(self, points: Any) -> np.ndarray:
@@ -216,6 +201,6 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         return StochasticGP(kernel, points, likelihood, functions=data.n_classes, dtype=torch.float64)
 
 
-def _average(beliefs: list[ClassBelief], x: Any, method: str) -> np.ndarray:
+def averaged(beliefs: list[ClassBelief], x: Any, method: str) -> np.ndarray:
     """Probabilities, averaged over draws of the hyperparameters."""
     return torch.stack([belief.probabilities(x, method) for belief in beliefs]).mean(0).numpy()

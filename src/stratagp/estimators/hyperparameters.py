@@ -18,7 +18,7 @@ from stratagp.kernels import Kernel
 from stratagp.parameterised import NamedParameter, Parameterised
 from stratagp.parameters import Parameter
 from stratagp.training import Hyperparameter, HyperparameterTable, Result, curvature, maximise_from_many, nuts
-from stratagp.training.free import gather, is_triangular, log_jacobian_of, scatter
+from stratagp.training.free import gather, log_jacobian_of, scatter, unread
 from stratagp.training.start import variance_carriers
 
 CRITERIA = ("map", "ml", "loo", "bayes")
@@ -78,13 +78,8 @@ class Criterion:
         weak = [raw for raw, _, _ in self.weak]
         named = [item.parameter for item in self.module.named_values() if item.parameter.trainable]
         others = [p for p in named if not any(p.raw is raw for raw in weak)]
-        terms = [log_jacobian_of(p) - _unread(p) for p in others]
+        terms = [log_jacobian_of(p) - unread(p) for p in others]
         return self.score(False) + self.log_prior() + (torch.stack(terms).sum() if terms else 0.0)
-
-
-def _unread(parameter: Parameter) -> Tensor:
-    """Half the squares of coordinates that a triangular matrix never reads: they shall stay near zero."""
-    return parameter.raw.triu(1).square().sum() / 2 if is_triangular(parameter) else parameter.raw.new_zeros(())
 
 
 def train(criterion: Criterion, options: Any, seed: int) -> Result:

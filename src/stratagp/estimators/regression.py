@@ -17,7 +17,7 @@ from stratagp.estimators.drawing import draw_jointly, joint_moments
 from stratagp.estimators.engines import Belief
 from stratagp.estimators.inputs import Inputs, Points
 from stratagp.estimators.predictive import Predictive
-from stratagp.estimators.targets import check_targets
+from stratagp.estimators.targets import check_of, check_targets
 from stratagp.kernels import Sum
 from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.models import ExactPosterior
@@ -58,12 +58,12 @@ class Regression(RegressorMixin):
         if return_std and return_cov:
             raise InputError("return_std and return_cov exclude one another: the covariance has the variances inside")
         if return_cov:
-            mean, cov = self._joint(self._points(X), _check_of(of))
+            mean, cov = self._joint(self._points(X), check_of(of))
             return self._shaped(mean), cov[..., 0] if self.one_target_ else cov
         if not return_std:
-            _check_of(of)
+            check_of(of)
             return self._shaped(self._mean(self._points(X)))
-        mean, std = self._reduced(X, of, lambda found, _: [found.total_mean, np.sqrt(found.total_var)])
+        mean, std = self._reduced(self._points(X), of, lambda found, _: [found.total_mean, np.sqrt(found.total_var)])
         return self._shaped(mean), self._shaped(std)
 
     def predict_component(self, X: Any, part: int, return_std: bool = False) -> Any:
@@ -98,15 +98,16 @@ class Regression(RegressorMixin):
         return np.stack([self._shaped(each) for each in self._quantiles(X, levels, of)], axis=1)
 
     def _quantiles(self, X: Any, levels: Any, of: str) -> list[np.ndarray]:
-        return self._reduced(X, of, lambda found, _: [found.quantile(float(level)) for level in levels])
+        return self._reduced(self._points(X), of, lambda found, _: [found.quantile(float(level)) for level in levels])
 
     def log_density(self, X: Any, y: Any) -> np.ndarray:
         """``log p(yᵢ | xᵢ, data)`` of each row (and target): its mean with a minus sign is the NLPD."""
-        n, q = len(self._points(X)), len(self.beliefs_[0])
+        points = self._points(X)
+        n, q = len(points), len(self.beliefs_[0])
         targets = check_targets(self, y, n).reshape(n, -1)
         if targets.shape[1] != q:
             raise InputError(f"y must have {q} columns, one for each target, got {targets.shape[1]}")
-        (found,) = self._reduced(X, "y", lambda found, rows: [found.log_density(targets[rows])])
+        (found,) = self._reduced(points, "y", lambda found, rows: [found.log_density(targets[rows])])
         return self._shaped(found)
 
     def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
@@ -136,13 +137,14 @@ class Regression(RegressorMixin):
         for v in np.unique(chosen):
             rows = np.flatnonzero(chosen == v)
             beliefs, x = versions[v]
-            drawn[rows] = draw_jointly(beliefs, x, len(rows), _check_of(of), generator)
+            drawn[rows] = draw_jointly(beliefs, x, len(rows), check_of(of), generator)
         return np.moveaxis(np.stack([self._shaped(self.scale_.back(each)) for each in drawn]), 0, -1)
 
-    def _reduced(self, X: Any, of: str, answer: Callable[[Predictive, slice], list[np.ndarray]]) -> list[np.ndarray]:
+    def _reduced(
+        self, points: Points, of: str, answer: Callable[[Predictive, slice], list[np.ndarray]]
+    ) -> list[np.ndarray]:
         """Answers about the distribution at each row, some rows at a time: beside them, memory is constant."""
-        points, noisy = self._points(X), _check_of(of)
-        parts = []
+        noisy, parts = check_of(of), []
         for start in range(0, len(points), _CHUNK):
             rows = slice(start, start + _CHUNK)
             parts.append(answer(self._part(points.rows(start, start + _CHUNK), noisy), rows))
@@ -151,7 +153,7 @@ class Regression(RegressorMixin):
     def predictive(self, X: Any, of: str = "y") -> Predictive:
         """The whole distribution at each row, in the units of the targets, with all its components in memory."""
         points = self._points(X)
-        return self._part(points, _check_of(of))
+        return self._part(points, check_of(of))
 
     def _part(self, points: Points, noisy: bool) -> Predictive:
         found = self._components(points.values, noisy)
@@ -251,9 +253,3 @@ def _insert(whole: Predictive, apart: Predictive, incomplete: np.ndarray, n_draw
         by_draw = own.reshape(k, n_draws, -1, own.shape[-1]).swapaxes(0, 1)
         values[:, incomplete] = by_draw.reshape(n_draws * k, -1, own.shape[-1])
     return Predictive(mean, var, np.tile(whole.log_weights, n_draws) - np.log(n_draws), whole.dof)
-
-
-def _check_of(of: str) -> bool:
-    if of not in ("y", "f"):
-        raise InputError(f"of must be 'y' for observations or 'f' for the function without noise, got {of!r}")
-    return of == "y"

@@ -15,14 +15,12 @@ from stratagp.estimators.assembly import assemble, choose, varying_noise
 from stratagp.estimators.base import GPEstimator
 from stratagp.estimators.cokriging import CoKriging, check_correlated
 from stratagp.estimators.engines import Data, Engine, Exact, Sparse
-from stratagp.estimators.hyperparameters import Centres, Criterion, draw, train
 from stratagp.estimators.inputs import Points
 from stratagp.estimators.regression import Regression
-from stratagp.estimators.stochastic import MiniBatches, refuse_rows_of_their_own
+from stratagp.estimators.stochastic import refuse_rows_of_their_own
 from stratagp.estimators.surrogate import partial_dependence, predict_uncertain, sobol_indices
 from stratagp.estimators.targets import check_noise, check_targets, check_weights
 from stratagp.kernels import Kernel
-from stratagp.models.memory import check_memory
 
 INFERENCES = ("auto", "exact", "sparse", "stochastic")
 
@@ -140,7 +138,6 @@ class GPRegressor(Regression, GPEstimator):
         if self.inference_ == "stochastic":
             refuse_rows_of_their_own(data, points.incomplete is not None)
         self._forget()
-        self._centres: Centres = {}
         self._learn(assemble(self, self.inference_, kernel, data, self.inputs_.columns, self._centres), points)
 
     def _check_options(self) -> None:
@@ -169,22 +166,7 @@ class GPRegressor(Regression, GPEstimator):
         if points.incomplete is not None:
             engine.data.extra = self._spread_of_filled(points, len(engine.data.y))
             self._train(engine)
-        if self.hyperparameters == "bayes":
-            check_memory(len(engine.data.y), "averaging over draws", self.n_draws)
-            draws = draw(self.criterion_, self.n_draws, self.verbose, self._seed())
-            self.beliefs_ = [engine.condition() for _ in draws]
-
-    def _train(self, engine: Engine) -> None:
-        self.result_: Any
-        criterion = Criterion(self.hyperparameters, engine.module, engine.score, self._centres)
-        if isinstance(engine, MiniBatches):
-            penalty = criterion.log_prior if self.hyperparameters == "map" else None
-            self.result_ = engine.train(self.max_epochs, self._seed(), self.verbose, penalty)
-        else:
-            self.criterion_ = criterion
-            self.result_ = train(criterion, self, self._seed())
-        self.engine_ = engine
-        self.beliefs_ = [engine.condition()]
+        self._average(engine, len(engine.data.y))
 
     def _spread_of_filled(self, points: Points, n: int) -> Tensor:
         """How much the prediction at a training row varies with what its missing entries may be: extra noise."""

@@ -10,7 +10,6 @@ from sklearn.utils import column_or_1d
 
 from stratagp.estimators.base import GPEstimator
 from stratagp.estimators.engines import Data, StudentT, learnt_noise
-from stratagp.estimators.hyperparameters import Criterion, train
 from stratagp.estimators.regression import Regression
 from stratagp.estimators.targets import check_targets
 from stratagp.models import StudentTProcess
@@ -80,9 +79,7 @@ class StudentTProcessRegressor(Regression, GPEstimator):
             start_from_data(kernel, data.x, data.y[:, 0])
             engine = StudentT(StudentTProcess(kernel, copy.deepcopy(self.mean), learnt_noise(), self.dof), data)
             self._forget()
-            self.criterion_ = Criterion(self.hyperparameters, engine.module, engine.score, {})
-            self.result_ = train(self.criterion_, self, self._seed())
-            self.engine_, self.beliefs_ = engine, [engine.condition()]
+            self._train(engine)
         return self
 
     @property

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from stratagp.errors import InputError
-from stratagp.estimators.targets import as_array
+from stratagp.estimators.targets import as_array, check_of
 from stratagp.models import sobol, surrogate
 from stratagp.models.exact import ExactPosterior
 from stratagp.types import Gaussian
@@ -101,8 +101,7 @@ def predict_uncertain(
     1.96
     """
     _check_columns_known(gp, "predict_uncertain")
-    if of not in ("y", "f"):
-        raise InputError(f"of must be 'y' for observations or 'f' for the function without noise, got {of!r}")
+    noisy = check_of(of)
     _check_exact(gp, "predict_uncertain")
     points = gp.inputs_.points(gp, X)
     if points.incomplete is not None:
@@ -112,7 +111,7 @@ def predict_uncertain(
 
     def belief_of(belief: Any) -> Gaussian:
         found = surrogate.predict_uncertain(belief.posterior, q, method, n_samples)
-        return Gaussian(found.mean, found.var + belief.noise(q.mean)[:, None]) if of == "y" else found
+        return Gaussian(found.mean, found.var + belief.noise(q.mean)[:, None]) if noisy else found
 
     return _averaged(gp, belief_of)
 

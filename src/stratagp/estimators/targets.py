@@ -84,3 +84,10 @@ def check_noise(noise: Any, n: int) -> np.ndarray:
     if array.ndim != 1 or not (np.isfinite(array).all() and (array >= 0).all()):
         raise InputError("noise must be a variance ≥ 0, or one for each row, in squared units of y")
     return array
+
+
+def check_of(of: Any) -> bool:
+    """Whether an answer is about observations, noise included."""
+    if of not in ("y", "f"):
+        raise InputError(f"of must be 'y' for observations or 'f' for the function without noise, got {of!r}")
+    return of == "y"

@@ -13,7 +13,7 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.kernels import Derivatives, Kernel
 from stratagp.kernels.derivatives import slopes_of
-from stratagp.linalg import cholesky, gaussian_log_density, leave_one_out_log_density
+from stratagp.linalg import cholesky
 from stratagp.means import Zero
 from stratagp.models.exact_posterior import DerivativeProcess as DerivativeProcess
 from stratagp.models.exact_posterior import ExactPosterior as ExactPosterior
@@ -27,7 +27,7 @@ from stratagp.models.inputs import (
 )
 from stratagp.models.memory import check_memory
 from stratagp.models.process import Process
-from stratagp.objectives.evidence import CovarianceOf
+from stratagp.objectives.evidence import CovarianceOf, log_evidence, log_leave_one_out, residuals
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value, positive
 
@@ -98,15 +98,13 @@ class ExactGP(Parameterised, Process):
         """
         x, y, given = self._data(x, y, noise)
         check_memory(len(y), "the evidence", 2.2, y.element_size())
-        return gaussian_log_density(self._residual(x, y), self.kernel(x), given, CovarianceOf(self.kernel))
+        return log_evidence(self.kernel, self.mean, given, x, y)
 
     def log_leave_one_out(self, x: Any, y: Any, noise: Any = None) -> Float[Tensor, ""]:
         """``Σ log p(yᵢ | y₋ᵢ)``: a score that depends less on the prior being right; ``y`` is ``n`` or ``n q``."""
         x, y, given = self._data(x, y, noise)
         check_memory(len(y), "the leave-one-out score", 7 if torch.is_grad_enabled() else 2, y.element_size())
-        covariance, name = self.kernel(x), CovarianceOf(self.kernel)
-        columns = self._residual(x, y).unbind(1)
-        return torch.stack([leave_one_out_log_density(r, covariance, given, name) for r in columns]).sum()
+        return log_leave_one_out(self.kernel, self.mean, given, x, y)
 
     def log_posterior(self, x: Any, y: Any, noise: Any = None) -> Float[Tensor, ""]:
         """``log p(y | x, θ) + log p(θ)``: the score to maximise where parameters have priors (MAP)."""
@@ -137,13 +135,10 @@ class ExactGP(Parameterised, Process):
         with torch.no_grad():
             given = noise.expand(len(y))
             factor = cholesky(_noisy(self.kernel(x), given), CovarianceOf(self.kernel))
-            residual = self._residual(x, y)
+            residual = residuals(self.mean, x, y)
             alpha = torch.cholesky_solve(residual, factor)
         prior, columns = copy.deepcopy(self), zip(residual.unbind(1), alpha.unbind(1), strict=True)
         return [ExactPosterior(prior, x, r, given, factor, a) for r, a in columns]
-
-    def _residual(self, x: Any, y: Float[Tensor, "n *q"]) -> Float[Tensor, "n columns"]:
-        return y.reshape(len(y), -1) - self.mean(x)[:, None]
 
     def _points(self, x: Any) -> Any:
         return check_points(self.kernel, x)

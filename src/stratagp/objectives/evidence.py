@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -24,13 +25,25 @@ MeanFunction = Callable[[Any], Tensor]
 Noise = Float[Tensor, ""] | Float[Tensor, " n"]
 
 
-def log_evidence(kernel: Kernel, mean: MeanFunction, noise: Noise, x: Any, y: Float[Tensor, " n"]) -> Float[Tensor, ""]:
-    """``log p(y) = log N(y; m(x), k(x, x) + noise)``, with the gradient in closed form."""
-    return gaussian_log_density((y - mean(x))[:, None], kernel(x), noise, CovarianceOf(kernel))
+def log_evidence(
+    kernel: Kernel, mean: MeanFunction, noise: Noise, x: Any, y: Float[Tensor, "n *q"]
+) -> Float[Tensor, ""]:
+    """``log p(y) = log N(y; m(x), k(x, x) + noise)``, with the gradient in closed form.
+
+    Several columns of ``y`` are independent functions that share kernel and noise: their sum, from one factor.
+    """
+    return gaussian_log_density(residuals(mean, x, y), kernel(x), noise, CovarianceOf(kernel))
 
 
 def log_leave_one_out(
-    kernel: Kernel, mean: MeanFunction, noise: Noise, x: Any, y: Float[Tensor, " n"]
+    kernel: Kernel, mean: MeanFunction, noise: Noise, x: Any, y: Float[Tensor, "n *q"]
 ) -> Float[Tensor, ""]:
-    """``Σᵢ log p(yᵢ | y₋ᵢ)``: each observation scored by the process given all others."""
-    return leave_one_out_log_density(y - mean(x), kernel(x), noise, CovarianceOf(kernel))
+    """``Σᵢ log p(yᵢ | y₋ᵢ)``: each observation scored by the process given all others; columns as above."""
+    covariance, name = kernel(x), CovarianceOf(kernel)
+    columns = residuals(mean, x, y).unbind(1)
+    return torch.stack([leave_one_out_log_density(column, covariance, noise, name) for column in columns]).sum()
+
+
+def residuals(mean: MeanFunction, x: Any, y: Float[Tensor, "n *q"]) -> Float[Tensor, "n columns"]:
+    """``y − m(x)``, always with columns."""
+    return y.reshape(len(y), -1) - mean(x)[:, None]

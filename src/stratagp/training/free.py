@@ -63,8 +63,7 @@ def log_joint(log_evidence: Float[Tensor, ""], module: Parameterised) -> Float[T
     1.0...
     """
     free = [item.parameter for item in module.named_values() if item.parameter.trainable]
-    unread = [p.raw.triu(1).square().sum() for p in free if is_triangular(p)]
-    padding = torch.stack(unread).sum() / 2 if unread else 0.0
+    padding = sum(unread(p) for p in free)
     return log_evidence + module.log_prior() + log_jacobian(module) - padding
 
 
@@ -81,6 +80,11 @@ def log_jacobian(module: Parameterised) -> Float[Tensor, ""]:
 def is_triangular(parameter: Parameter) -> bool:
     """Whether the parameter is a triangular matrix, whose free coordinates above the diagonal are never read."""
     return isinstance(parameter.constraint, type(constraints.lower_cholesky))
+
+
+def unread(parameter: Parameter) -> Float[Tensor, ""]:
+    """Half the squares of coordinates that a triangular matrix never reads: they shall stay near zero."""
+    return parameter.raw.triu(1).square().sum() / 2 if is_triangular(parameter) else parameter.raw.new_zeros(())
 
 
 def log_jacobian_of(parameter: Parameter) -> Float[Tensor, ""]:
