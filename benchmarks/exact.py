@@ -3,7 +3,8 @@
 RBF kernel with 8 lengthscales, a variance and noise, float64. All see the same standardised data, start from the same
 hyperparameters and maximise the evidence by L-BFGS until they call it converged:
 
-- StrataGP: ExactGP and training.maximise; GPRegressor: the same by the estimator, with hyperparameters="ml";
+- StrataGP: ExactGP and training.maximise; GPRegressor: the same by the estimator, with hyperparameters="ml" and one
+  start, as the others have;
 - scikit-learn: its own L-BFGS, within bounds from 1e-5 to 1e5;
 - GPyTorch: Cholesky at every size. Its tutorials train by Adam, which takes more evaluations, so it gets scipy's L-BFGS
   with as long a memory as ours, on logs of lengthscales and the evidence a row: the fewest steps of all we tried;

@@ -101,7 +101,7 @@ def stratagp() -> Fit:
 
 def regressor() -> Fit:
     def fit(t: Task) -> Fitted:
-        model = GPRegressor(_kernel(t), hyperparameters="ml", inference="exact").fit(t.x, t.y)
+        model = GPRegressor(_kernel(t), hyperparameters="ml", inference="exact", n_restarts=0).fit(t.x, t.y)
         return _read(model.model_, model.result_.evaluations, lambda new: model.predict(new, return_std=True))
 
     return fit

@@ -50,6 +50,18 @@ def test_without_restarts_it_is_maximise():
     assert maximise_from_many(lambda: fixed.sum(), [fixed], 3).value == 1
 
 
+def test_promising_starts_come_before_random_ones():
+    x = free(5.0)
+    far, near = np.array([30.0]), np.array([0.3])
+    result = maximise_from_many(lambda: waves(x), [x], 1, promising=[near, far])
+    assert result.message.startswith("start 2 of 2 won")
+    assert x.item() == pytest.approx(0.0, abs=1e-4)
+    x.data.fill_(5.0)
+    assert " of 3 won" in maximise_from_many(lambda: waves(x), [x], 2, seeded(), promising=[near]).message
+    x.data.fill_(5.0)
+    assert maximise_from_many(lambda: waves(x), [x], 0, promising=[near]).message.startswith("start 1 of 1")
+
+
 def test_a_start_that_is_best_already_is_kept():
     x = free(0.0)
     assert maximise_from_many(lambda: waves(x), [x], 4, seeded(), spread=2.0).message.startswith("start 1 of 5")

@@ -27,6 +27,7 @@ WIDTH = 1.0  # of the others
 WIDE = 3.0  # where the user gave the start, which then says little about where it ends
 WARM_UP = 150  # steps of the sampler before the first draw
 _NOISES = ("noise", "gaussian.noise", "likelihood.noise")  # where models keep the noise of the targets
+QUIET = 1e-3  # the noise of a second start, of standardised targets: from 0.1 columns with small effects can get lost
 SPREAD = 1.5  # of restarts, in logs: a factor of 4.5 either way
 THIN = 3  # steps from one draw to the next: neighbours say the same
 _SECONDS_BETWEEN_REPORTS = 2.0
@@ -83,25 +84,50 @@ class Criterion:
 
 
 def train(criterion: Criterion, options: Any, seed: int) -> Result:
-    """Move the parameters to the best of ``1 + n_restarts`` optima."""
+    """Move the parameters to the best of ``1 + n_restarts`` optima.
+
+    Where noise is learnt, the first restart has little of it: a start with much can end in a maximum where columns with
+    small effects are noise. It is left out where the noise has been learnt from a part of the rows already.
+    """
     if options.max_iterations == 0:
         with torch.no_grad():
             return Result(float(criterion.objective()), 1, True, "the values are as they were given")
     generator = torch.Generator().manual_seed(seed)
     report = _Report(criterion.objective, options.verbose)
+    noises = _learnt_noises(criterion.module)
+    fresh = all(torch.equal(noise.raw, criterion.centres[noise.raw]) for noise in noises)
     result = maximise_from_many(
         report,
         criterion.module.parameters(),
-        options.n_restarts,
+        options.n_restarts if fresh else max(0, options.n_restarts - 1),
         generator,
         SPREAD,
         max_iterations=options.max_iterations,
+        promising=[_quiet_start(criterion.module, noises)] if noises and fresh else [],
     )
     say(
         f"{criterion.name}: {result.value:.3f} after {result.evaluations} evaluations; {result.message}",
         options.verbose,
     )
     return result
+
+
+def _learnt_noises(module: Parameterised) -> list[Parameter]:
+    """The noise of the targets, where nobody chose it."""
+    named = [item.parameter for item in module.named_values() if item.name in _NOISES]
+    return [noise for noise in named if noise.open and _gets_weak_prior(noise)]
+
+
+def _quiet_start(module: Parameterised, noises: list[Parameter]) -> np.ndarray:
+    """The present free coordinates, with little noise."""
+    free = learnt(module)
+    present = gather(free)
+    for noise in noises:
+        noise.assign(QUIET)
+        noise.open = True
+    quiet = gather(free)
+    scatter(free, present)
+    return quiet
 
 
 def draw(criterion: Criterion, n_draws: int, verbose: bool, seed: int) -> Iterator[None]:

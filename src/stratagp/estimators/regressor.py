@@ -45,7 +45,7 @@ class GPRegressor(Regression, GPEstimator):
         hyperparameters: "map" (evidence with weak priors), "ml" (evidence alone), "loo" (leave-one-out density), or
             "bayes" (averaged over ``n_draws`` draws from their posterior by NUTS).
         n_inducing: how many inducing points.
-        n_restarts: how many more starts to try, at random around the first.
+        n_restarts: how many more starts to try: one with little noise, then at random around the first.
         standardise: "targets"; "both" also centres and scales the inputs, for kernels without lengthscales (a kernel's
             values are then in units of standard deviations); "none".
         categorical: "auto" takes columns of text and categories of a data frame; or names or numbers of columns. Dates
@@ -80,7 +80,7 @@ class GPRegressor(Regression, GPEstimator):
         outputs: Any = "independent",
         hyperparameters: Any = "map",
         n_inducing: Any = 500,
-        n_restarts: Any = 0,
+        n_restarts: Any = 1,
         standardise: Any = "targets",
         categorical: Any = "auto",
         encoding: Any = "one-hot",

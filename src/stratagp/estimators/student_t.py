@@ -44,7 +44,7 @@ class StudentTProcessRegressor(Regression, GPEstimator):
         dof: Any = 5.0,
         mean: Any = None,
         hyperparameters: Any = "map",
-        n_restarts: Any = 0,
+        n_restarts: Any = 1,
         standardise: Any = "targets",
         categorical: Any = "auto",
         encoding: Any = "one-hot",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,11 +32,13 @@ def maximise_from_many(
     generator: torch.Generator | None = None,
     spread: float = 1.0,
     max_iterations: int = 200,
+    promising: Sequence[np.ndarray] = (),
 ) -> Result:
     """:func:`maximise` from the present values and ``n_restarts`` others; ``parameters`` end at the best maximum found.
 
-    The other starts are ``raw + spread · N(0, I)`` in free coordinates: a factor of about ``e`` for positive numbers. A
-    start that fails is skipped, unless all fail. Only warnings of the winner are shown.
+    The other starts are those of ``promising``, vectors of free coordinates, as far as they go, then ``raw + spread ·
+    N(0, I)``: a factor of about ``e`` for positive numbers. A start that fails is skipped, unless all fail. Only
+    warnings of the winner are shown.
 
     >>> x = nn.Parameter(torch.tensor([2.0], dtype=torch.float64))
     >>> def hills():  # the higher one is at −1
@@ -53,7 +55,9 @@ def maximise_from_many(
     free = [p for p in parameters if p.requires_grad]
     if not free:
         return maximise(objective, free)
-    runs, failures = _run_all(objective, free, _starts(free, n_restarts, generator, spread), max_iterations)
+    chosen = list(promising)[:n_restarts]
+    starts = [gather(free), *chosen, *_random_starts(free, n_restarts - len(chosen), generator, spread)]
+    runs, failures = _run_all(objective, free, starts, max_iterations)
     if not runs:
         raise failures[0]
     best = max(runs, key=lambda run: run.result.value)
@@ -63,12 +67,11 @@ def maximise_from_many(
     return _result(best, runs, failures)
 
 
-def _starts(
-    free: list[nn.Parameter], n_restarts: int, generator: torch.Generator | None, spread: float
+def _random_starts(
+    free: list[nn.Parameter], n: int, generator: torch.Generator | None, spread: float
 ) -> list[np.ndarray]:
     given = gather(free)
-    noise = torch.randn(n_restarts, len(given), generator=generator, dtype=torch.float64).numpy()
-    return [given, *(given + spread * noise)]
+    return list(given + spread * torch.randn(n, len(given), generator=generator, dtype=torch.float64).numpy())
 
 
 def _run_all(
