@@ -20,12 +20,14 @@ from stratagp.parameters import bounded as bounded
 from stratagp.parameters import positive as positive
 
 if TYPE_CHECKING:
+    from stratagp.estimators import AutoGPClassifier as AutoGPClassifier
+    from stratagp.estimators import AutoGPRegressor as AutoGPRegressor
     from stratagp.estimators import GPClassifier as GPClassifier
     from stratagp.estimators import GPRegressor as GPRegressor
     from stratagp.estimators import StudentTProcessRegressor as StudentTProcessRegressor
 
 __version__ = version("stratagp")
-_ESTIMATORS = ("GPClassifier", "GPRegressor", "StudentTProcessRegressor")
+_ESTIMATORS = ("AutoGPClassifier", "AutoGPRegressor", "GPClassifier", "GPRegressor", "StudentTProcessRegressor")
 
 
 def __getattr__(name: str) -> Any:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, tensordot
 
 
 class Gaussian(NamedTuple):
@@ -22,3 +22,9 @@ class Mixture(NamedTuple):
 
     log_weights: Float[Tensor, " k"]
     parts: Gaussian
+
+    def moments(self) -> Gaussian:
+        """Mean and variance of the whole: ``Σ πₖ mₖ`` and ``Σ πₖ (vₖ + (mₖ − m)²)``."""
+        weights = self.log_weights.exp().to(self.parts.mean)
+        mean = tensordot(weights, self.parts.mean, 1)
+        return Gaussian(mean, tensordot(weights, self.parts.var + (self.parts.mean - mean).square(), 1))

@@ -7,7 +7,7 @@ import torch
 from stratagp import ExactGP, SparseGP
 from stratagp import kernels as k
 from stratagp.errors import InputError
-from stratagp.likelihoods import Bernoulli, GaussianNoise, Softmax
+from stratagp.likelihoods import Bernoulli, GaussianNoise, Sampled, Softmax
 from stratagp.models.stochastic import StochasticGP
 
 G = torch.Generator().manual_seed(0)
@@ -45,7 +45,7 @@ def test_training_learns_the_noise_and_the_function():
 def test_adam_alone_gets_there_too():
     gp = regression()
     gp.fit(X, Y, natural=False, batch_size=200, epochs=20, rate=0.05)
-    torch.testing.assert_close(gp.marginals(NEW).mean[:, 0].double(), torch.sin(3 * NEW[:, 0]), rtol=0, atol=0.1)
+    torch.testing.assert_close(gp.marginals(NEW).mean[:, 0].double(), torch.sin(3 * NEW[:, 0]), rtol=0, atol=0.15)
 
 
 def test_seeds_reproduce():
@@ -62,6 +62,7 @@ def test_single_precision_predicts_as_double():
     single, double = regression(), regression(dtype=torch.float64)
     single.fit(X, Y, batch_size=200, epochs=1)
     double.load_state_dict(single.state_dict())
+    double.layer.jitter = single.layer.jitter
     a, b = single.predict(NEW), double.predict(NEW)
     assert (a.mean.dtype, b.mean.dtype) == (torch.float32, torch.float64)
     torch.testing.assert_close(tuple(t.double() for t in a), tuple(b), rtol=0, atol=1e-3)
@@ -92,8 +93,8 @@ def test_two_classes():
 def test_several_classes_and_outputs():
     labels = torch.bucketize(torch.sin(3 * X[:, 0]), torch.tensor([-0.4, 0.4], dtype=torch.float64))
     generator = torch.Generator().manual_seed(0)
-    gp = StochasticGP(k.RBF(0.5, variance=4.0).replicate(3), X[::100], Softmax(16, generator))
-    gp.fit(X, labels, batch_size=200, epochs=15, natural_rate=0.3)
+    gp = StochasticGP(k.RBF(0.5, variance=4.0).replicate(3), X[::100], Sampled(Softmax(), 16, generator))
+    gp.fit(X, labels, batch_size=200, epochs=15, rate=0.05)
     assert (gp.predict(X).mean.argmax(1) == labels).double().mean() > 0.93
     both = torch.stack([Y, -Y], 1)
     outputs = StochasticGP(k.RBF(0.5, variance=1.0), X[::100], GaussianNoise([0.01, 0.02]), functions=2)

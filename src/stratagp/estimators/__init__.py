@@ -1,5 +1,7 @@
 """Estimators in the manner of scikit-learn: they check, encode and standardise, choose, train and predict."""
 
+from stratagp.estimators.autogp import AutoGPClassifier as AutoGPClassifier
+from stratagp.estimators.autogp import AutoGPRegressor as AutoGPRegressor
 from stratagp.estimators.classifier import GPClassifier as GPClassifier
 from stratagp.estimators.regressor import GPRegressor as GPRegressor
 from stratagp.estimators.student_t import StudentTProcessRegressor as StudentTProcessRegressor

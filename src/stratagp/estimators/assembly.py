@@ -93,7 +93,7 @@ def _with_inducing_points(
     points = inducing_points(kernel, data.x, options.n_inducing, seed)
     if inference == "sparse":
         return Sparse(SparseGP(kernel, real(points, trainable=False, name="z"), mean, noise), data)
-    model = StochasticGP(kernel, points, GaussianNoise(noise), mean, data.y.shape[1], torch.float64)
+    model = StochasticGP(kernel, points, GaussianNoise(noise), mean, data.y.shape[1], dtype=torch.float64)
     return StochasticRegression(model, data)
 
 

@@ -82,15 +82,18 @@ class GPEstimator(BaseEstimator, ABC):
 
     def _learn_inputs(self, X: Any) -> tuple[Kernel, Points]:
         """A copy of the kernel that knows its columns, and the rows as points."""
-        kernel = Matern(nu=2.5, ard=True) if self.kernel is None else copy.deepcopy(self.kernel)
+        kernel = self._default_kernel() if self.kernel is None else copy.deepcopy(self.kernel)
         self.inputs_ = Inputs(self, kernel)
         points = self.inputs_.learn(self, X)
         if self.inputs_.encoder is not None:
-            kernel = default_kernel(self.inputs_.encoder) if self.kernel is None else kernel
+            kernel = default_kernel(self.inputs_.encoder, kernel) if self.kernel is None else kernel
             name_categories(kernel, self.inputs_.encoder)
         if self.inputs_.columns:
             kernel.bind(self.inputs_.columns)
         return kernel, points
+
+    def _default_kernel(self) -> Kernel:
+        return Matern(nu=2.5, ard=True)
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
-from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from stratagp.errors import InputError
@@ -19,9 +17,9 @@ from stratagp.estimators.engines import Engine, some_rows
 from stratagp.estimators.hyperparameters import Criterion, train
 from stratagp.estimators.inputs import Points
 from stratagp.estimators.stochastic import StochasticClasses
-from stratagp.estimators.targets import check_length
+from stratagp.estimators.targets import encode_labels
 from stratagp.kernels import Kernel
-from stratagp.likelihoods import Bernoulli
+from stratagp.likelihoods import Bernoulli, Sampled
 from stratagp.likelihoods import Softmax as SoftmaxLikelihood
 from stratagp.models import GPClassification, MulticlassLaplace, StochasticGP
 from stratagp.training.start import start_from_data
@@ -99,7 +97,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         with self._unless_it_fails():
             self._check_options()
             kernel, points = self._learn_inputs(X)
-            codes = self._encode_labels(y, len(points))
+            self.classes_, codes = encode_labels(self, y, len(points))
             data = Labelled(points.values, torch.from_numpy(codes), len(self.classes_))
             self.inference_, self.inference_reason_ = self._choose(data, kernel)
             self._say(f"{self.inference_}: {self.inference_reason_}")
@@ -144,19 +142,6 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         self._restrict("inference", INFERENCES)
         self._restrict("hyperparameters", ("map", "ml", "bayes"))
 
-    def _encode_labels(self, y: Any, n: int) -> np.ndarray:
-        if y is None:
-            raise InputError("GPClassifier requires y to be passed, but the target y is None")
-        labels = column_or_1d(y, warn=True)
-        check_length(labels, n, "y")
-        check_classification_targets(labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise InputError(
-                f"y must contain at least two classes, got only one class: {self.classes_[0]!r} in all {n} rows"
-            )
-        return codes
-
     def _choose(self, data: Labelled, kernel: Kernel) -> tuple[str, str]:
         if self.inference not in ("auto", "stochastic"):
             return self.inference, "as asked for"
@@ -197,7 +182,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         points = inducing_points(kernel, data.x, self.n_inducing, seed)
         if data.n_classes == 2:
             return StochasticGP(kernel, points, Bernoulli(self.link or "logit"), dtype=torch.float64)
-        likelihood = SoftmaxLikelihood(_SAMPLES, torch.Generator().manual_seed(seed))
+        likelihood = Sampled(SoftmaxLikelihood(), _SAMPLES, torch.Generator().manual_seed(seed))
         return StochasticGP(kernel, points, likelihood, functions=data.n_classes, dtype=torch.float64)
 
 

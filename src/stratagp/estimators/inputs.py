@@ -14,7 +14,7 @@ from torch import Tensor
 
 from stratagp.data import GaussianImputer, TableEncoder, needs_encoding
 from stratagp.errors import InputError
-from stratagp.kernels import RBF, Kernel, Matern, OnColumns, Product
+from stratagp.kernels import RBF, Kernel, OnColumns, Product
 from stratagp.parameters import positive
 from stratagp.training.start import spreads
 
@@ -150,15 +150,15 @@ class Inputs:
         return points if self.centre is None or self.scale is None else (points - self.centre) / self.scale
 
 
-def default_kernel(encoder: TableEncoder) -> Kernel:
-    """A Matérn-5/2 with a lengthscale for each number, times a similarity of the values of each category.
+def default_kernel(encoder: TableEncoder, of_numbers: Kernel) -> Kernel:
+    """A kernel of the columns of numbers, times a similarity of the values of each category.
 
     A category has one lengthscale for all its indicator columns: two of its values are alike, or they are not.
     """
     names = encoder.names_in or [f"x{i}" for i in range(len(encoder.is_categorical))]
     numbers = [name for name, category in zip(names, encoder.is_categorical, strict=True) if not category]
     categories = [name for name, category in zip(names, encoder.is_categorical, strict=True) if category]
-    factors = [Matern(nu=2.5, ard=True).on(numbers)] if numbers else []
+    factors = [of_numbers.on(numbers)] if numbers else []
     factors += [
         RBF(variance=positive(1.0, trainable=bool(not factors and not i))).on(c) for i, c in enumerate(categories)
     ]

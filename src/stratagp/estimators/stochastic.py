@@ -15,7 +15,7 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.estimators.class_engines import ClassBelief, Labelled
 from stratagp.estimators.engines import Belief, Data, Engine, constant
-from stratagp.likelihoods import Softmax
+from stratagp.likelihoods import Sampled
 from stratagp.models import StochasticGP
 from stratagp.training.loop import History
 from stratagp.types import Gaussian
@@ -39,8 +39,8 @@ class MiniBatches(Engine):
     def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
         """The lower bound on the evidence of all rows."""
         model = copy.copy(self.model)
-        if isinstance(model.likelihood, Softmax):
-            model.likelihood = Softmax()  # by quadrature: samples are for training
+        if isinstance(model.likelihood, Sampled):
+            model.likelihood = model.likelihood.given  # by quadrature: samples are for training
         batches = zip(self.data.x.split(_ROWS), self.targets.split(_ROWS), strict=True)
         kl = model.layer.kl()
         return torch.stack([model.elbo(x, y).value + kl for x, y in batches]).sum() - kl
@@ -55,7 +55,7 @@ class MiniBatches(Engine):
         return self.model.fit(
             self.data.x,
             self.targets,
-            natural=not isinstance(self.model.likelihood, Softmax),
+            natural=not isinstance(self.model.likelihood, Sampled),
             batch_size=size,
             steps=max(_LEAST_STEPS, epochs * (n // size)),
             rate=_RATE,

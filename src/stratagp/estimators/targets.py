@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
 
 from stratagp.errors import InputError
 
@@ -34,6 +36,19 @@ def check_targets(estimator: Any, y: Any, n: int, gaps: bool = False) -> Float[n
     if gaps and np.isnan(table).all(0).any():
         raise InputError(f"y has no observed entry in column {int(np.isnan(table).all(0).argmax())}: drop that column")
     return array
+
+
+def encode_labels(estimator: Any, y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The classes in order, and the number of each row's class."""
+    if y is None:
+        raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+    labels = column_or_1d(y, warn=True)
+    check_length(labels, n, "y")
+    check_classification_targets(labels)
+    classes, codes = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise InputError(f"y must contain at least two classes, got only one class: {classes[0]!r} in all {n} rows")
+    return classes, codes
 
 
 def check_weights(sample_weight: Any, n: int) -> Float[np.ndarray, " n"] | None:

@@ -5,7 +5,8 @@ With ``Kzz = L Lᵀ`` and whitened inducing values ``v = L⁻¹u``, ``A = L⁻¹
     f(xₙ) = m(xₙ) + aₙᵀv + N(0, kₙₙ − |aₙ|²).
 
 **Precision.** All that has a row for each point is computed in the precision of the points, float32 in stochastic
-training; ``Kzz``, its factor and the cost are in float64. Parameters are kept in float64, and cast inside the graph.
+training. ``Kzz`` and its factor are in that precision too where no pivot of the factor is small, and in float64
+otherwise. Parameters are kept in float64 unless the module is moved, and cast inside the graph.
 Rounding in ``Kzx`` is amplified by ``L⁻¹``, so the layer always adds a fixed ``jitter`` (a share of the mean variance)
 to ``Kzz``: then ``|L⁻¹| ≤ jitter^(−½)``. The inducing values are those of the process with a little noise,
 ``u = f(z) + N(0, jitter)``, and the bound remains a bound. The jitter does not depend on the precision, because
@@ -38,6 +39,8 @@ from stratagp.means import Zero
 from stratagp.parameters import Parameter, Value, real
 from stratagp.posteriors import FullGaussian, Posterior
 from stratagp.types import Gaussian, Mixture
+
+_SMALLEST_PIVOT = 1e-3
 
 
 class Inducing(Layer):
@@ -109,46 +112,56 @@ class Inducing(Layer):
         with torch.no_grad():
             return _Function(self, generator, n_features)
 
-    def _inducing_covariance(self) -> Float[Tensor, "*q m m"]:
-        kzz = in_precision(self.kernel, torch.float64, self.z.double())
+    def _inducing_covariance(self, dtype: torch.dtype = torch.float64) -> Float[Tensor, "*q m m"]:
+        kzz = in_precision(self.kernel, dtype, self.z.to(dtype))
         noise = self.jitter * kzz.diagonal(dim1=-2, dim2=-1).mean(-1, keepdim=True)
         return kzz + torch.diag_embed(noise.expand(kzz.shape[:-1]))
 
+    def _whitening(self, dtype: torch.dtype) -> tuple[Float[Tensor, "*q m m"], Float[Tensor, "*q m m"]]:
+        """``Kzz`` with a graph, and ``L⁻¹`` in the precision ``dtype``; both are computed in it where it suffices."""
+        if dtype != torch.float64:
+            kzz = self._inducing_covariance(dtype)
+            factor, failed = torch.linalg.cholesky_ex(kzz.detach())
+            if not failed.any() and _is_well_conditioned(factor):
+                return kzz, _inverse(factor)
+        kzz = self._inducing_covariance()
+        return kzz, _inverse(cholesky(kzz.detach(), _CovarianceOfPoints(self.kernel))).to(dtype)
+
     def _rows(self, x: Float[Tensor, "n d"], factor: Float[Tensor, "*q m m"] | None) -> Gaussian | Mixture:
         mean, kxz, kdiag = in_precision(_Prior(self.kernel, self.mean), x.dtype, x, self.z.to(x))
-        if factor is None:
-            kzz = self._inducing_covariance()
-            a = _Whiten.apply(kxz, kzz, cholesky(kzz.detach(), _CovarianceOfPoints(self.kernel)))
-        else:
-            a = _solve_rows(kxz, factor)
-        belief = self.posterior.marginals(a.mT, kdiag.expand(*a.shape[:-2], -1))
+        whiten = self._whitening(x.dtype) if factor is None else (factor.detach(), _inverse(factor.detach()).to(kxz))
+        a = _Whiten.apply(kxz.mT, *whiten)
+        belief = self.posterior.marginals(a, kdiag.expand(*a.shape[:-2], -1))
         if isinstance(belief, Gaussian):
             return Gaussian(belief.mean + mean, belief.var)
         return Mixture(belief.log_weights, Gaussian(belief.parts.mean + mean, belief.parts.var))
 
 
 class _Whiten(torch.autograd.Function):
-    """``Aᵀ = Kxz L⁻ᵀ`` in the precision of ``Kxz``, given ``Kzz`` and its factor, with the gradients stated above."""
+    """``A = L⁻¹ Kzx``, given ``Kzz`` and ``L⁻¹``, with the gradients stated above.
+
+    By products with the inverse of the factor: twice the operations of a triangular solver, at four times its speed.
+    """
 
     @staticmethod
-    def forward(ctx: Any, kxz: Tensor, kzz: Tensor, factor: Tensor) -> Tensor:
-        a = _solve_rows(kxz, factor)
-        ctx.save_for_backward(a, factor)
+    def forward(ctx: Any, kzx: Tensor, kzz: Tensor, inverse: Tensor) -> Tensor:
+        a = inverse @ kzx
+        ctx.dtype = kzz.dtype
+        ctx.save_for_backward(a, inverse)
         return a
 
     @staticmethod
     @first_derivative_only
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        a, factor = ctx.saved_tensors
-        to_kxz = to_kzz = None
+        a, inverse = ctx.saved_tensors
+        to_kzx = to_kzz = None
         if ctx.needs_input_grad[0]:
-            to_kxz = torch.linalg.solve_triangular(factor.to(grad), grad, upper=False, left=False)
+            to_kzx = inverse.mT @ grad
         if ctx.needs_input_grad[1]:
-            lower = (grad.mT @ a).to(factor).tril()
-            both = lower + lower.mT - torch.diag_embed(lower.diagonal(dim1=-2, dim2=-1))
-            half = torch.linalg.solve_triangular(factor, both, upper=False, left=False)
-            to_kzz = -0.5 * torch.linalg.solve_triangular(factor.mT, half, upper=True)
-        return to_kxz, to_kzz, None
+            lower = (grad @ a.mT).tril_()
+            lower.diagonal(dim1=-2, dim2=-1).mul_(0.5)
+            to_kzz = (inverse.mT @ ((lower + lower.mT) @ inverse)).mul_(-0.5).to(ctx.dtype)
+        return to_kzx, to_kzz, None
 
 
 class _Prior(nn.Module):
@@ -215,9 +228,20 @@ def in_precision(module: nn.Module, dtype: torch.dtype, *inputs: Tensor) -> Any:
             store[name] = tensor
 
 
-def _solve_rows(kxz: Float[Tensor, "*q n m"], factor: Float[Tensor, "*q m m"]) -> Float[Tensor, "*q n m"]:
-    """``Kxz L⁻ᵀ``: points in rows suit the solver's storage, and halve its time."""
-    return torch.linalg.solve_triangular(factor.to(kxz).mT, kxz, upper=True, left=False)
+def _is_well_conditioned(factor: Float[Tensor, "*q m m"]) -> bool:
+    """Whether each conditional variance of an inducing value is at least a thousandth of the average variance.
+
+    Then errors of single precision in ``Kzz`` change the marginals by a ten-thousandth or so.
+    """
+    pivots = factor.diagonal(dim1=-2, dim2=-1).square()
+    variances = factor.square().sum(-1)
+    return bool((pivots.amin(-1) >= _SMALLEST_PIVOT * variances.mean(-1)).all())
+
+
+def _inverse(factor: Float[Tensor, "*q m m"]) -> Float[Tensor, "*q m m"]:
+    """``L⁻¹``, in the precision of the factor: in single precision it would lose digits that the products keep."""
+    eye = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
+    return torch.linalg.solve_triangular(factor, eye, upper=False)
 
 
 def _combine(matrix: Float[Tensor, "*q n f"], weights: Float[Tensor, "q f"]) -> Float[Tensor, "n q"]:

@@ -1,24 +1,43 @@
-"""What a likelihood answers: the density of an observation, and its integrals over a Gaussian belief.
+"""What a likelihood is: the density of an observation, and its integrals over a Gaussian belief.
 
 A new likelihood is two methods, :meth:`Likelihood.log_prob` and :meth:`Likelihood.moments`; the integrals follow by
-quadrature, and a closed form may replace any of them.
+quadrature, and a closed form may replace any of them. :meth:`Likelihood.cdf` adds quantiles, and
+:meth:`Likelihood.sample` draws of observations.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from stratagp.errors import InputError, UnsupportedError
 from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.parameterised import Parameterised
-from stratagp.types import Gaussian
+from stratagp.types import Gaussian, Mixture
+
+_BISECTIONS = 50
+_LINE = 257  # points of a fine grid
+_DOUBLINGS = 60
 
 
 class Likelihood(Parameterised, ABC):
     """``p(y | f)`` for observations ``n p`` and latent values ``*s n q``, independent over rows."""
+
+    discrete: ClassVar[bool] = False
+    """Whether observations are whole numbers."""
+
+    def functions(self, outputs: int) -> int:
+        """How many latent functions ``outputs`` columns of observations ask for."""
+        return outputs
+
+    def start(self, y: Float[Tensor, "n p"]) -> float:
+        """A constant latent value that suits observations, where the prior mean of all functions may start."""
+        return 0.0
 
     @abstractmethod
     def log_prob(self, y: Float[Tensor, "n p"], f: Float[Tensor, "*s n q"]) -> Float[Tensor, "*s n"]:
@@ -28,28 +47,102 @@ class Likelihood(Parameterised, ABC):
     def moments(self, f: Float[Tensor, "*s n q"]) -> Gaussian:
         """Mean and variance of ``y`` given ``f``, each ``*s n p``."""
 
+    def cdf(self, y: Float[Tensor, "*s n p"], f: Float[Tensor, "*s n q"]) -> Float[Tensor, "*s n p"]:
+        """The probability of an observation of at most ``y``, for each output."""
+        raise UnsupportedError(f"{type(self).__name__} has no cumulative distribution, so no quantiles")
+
+    def sample(self, f: Float[Tensor, "*s n q"], generator: torch.Generator | None = None) -> Float[Tensor, "*s n p"]:
+        """One observation for each value of ``f``."""
+        raise UnsupportedError(f"{type(self).__name__} draws no observations")
+
     def expected_log_prob(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``E log p(yₙ | fₙ)`` under ``fₙ ~ N(q.mean, q.var)``: the data term of every variational bound."""
-        f, log_weights = _at_nodes(q)
-        values = self.log_prob(y, f)
-        return torch.tensordot(log_weights.exp(), values, 1)
+        f, log_weights = at_nodes(q)
+        return torch.tensordot(log_weights.exp(), self.log_prob(y, f), 1)
 
     def log_predictive(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``log E p(yₙ | fₙ)``: the log density of an observation under the belief."""
-        f, log_weights = _at_nodes(q)
-        values = self.log_prob(y, f)
-        return torch.logsumexp(log_weights.reshape(-1, *[1] * (values.dim() - 1)) + values, 0)
+        f, log_weights = at_nodes(q)
+        return log_average(self.log_prob(y, f), log_weights)
+
+    def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
+        """``log E 1/p(yₙ | fₙ)``: minus the log density of an observation under all others, if ``q`` knows them all.
+
+        Quadrature is finite even where the expectation is not, as it may be for densities with thin tails.
+        """
+        f, log_weights = at_nodes(q)
+        return log_average(-self.log_prob(y, f), log_weights)
+
+    def sampled_log_prob(
+        self, y: Float[Tensor, "n p"], q: Gaussian, noise: Float[Tensor, "k *s n q"]
+    ) -> Float[Tensor, "*s n"]:
+        """The average of ``log p(yₙ | fₙ)`` over reparameterised samples, for standard normal ``noise``."""
+        return self.log_prob(y, q.sample(noise)).mean(0)
 
     def predict(self, q: Gaussian) -> Gaussian:
         """Mean and variance of ``y`` under the belief: ``E E[y|f]`` and ``E Var[y|f] + Var E[y|f]``."""
-        f, log_weights = _at_nodes(q)
+        f, log_weights = at_nodes(q)
         given = self.moments(f)
         weights = log_weights.exp()
         mean = torch.tensordot(weights, given.mean, 1)
         return Gaussian(mean, torch.tensordot(weights, given.var + (given.mean - mean).square(), 1))
 
+    def predictive_cdf(self, y: Float[Tensor, "*s n p"], q: Gaussian) -> Float[Tensor, "*s n p"]:
+        """``E P(Y ≤ y | f)``: the probability of at most ``y`` under the belief, for each output."""
+        f, log_weights = _on_a_line(q) if q.mean.shape[-1] == 1 else at_nodes(q)
+        return torch.tensordot(log_weights.exp(), self.cdf(y.expand(len(f), *y.shape), f), 1)
 
-def _at_nodes(q: Gaussian) -> tuple[Float[Tensor, "k *s n q"], Float[Tensor, " k"]]:
+    def quantiles(self, q: Gaussian | Mixture, levels: Sequence[float]) -> Float[Tensor, "l n p"]:
+        """The values that an observation stays below with the given probabilities; least whole numbers for counts.
+
+        By bisection of ``E P(Y ≤ y | f) = level``.
+        """
+        if not all(0 < level < 1 for level in levels):
+            raise InputError(f"levels must lie between 0 and 1, such as [0.1, 0.9], got {list(levels)}")
+        mixture = q if isinstance(q, Mixture) else Mixture(q.mean.new_zeros(1), Gaussian(*(t[None] for t in q)))
+        weights = mixture.log_weights.exp().to(mixture.parts.mean)
+
+        def below(y: Float[Tensor, "n p"]) -> Float[Tensor, "n p"]:
+            each = self.predictive_cdf(y.expand(len(weights), *y.shape), mixture.parts)
+            return torch.tensordot(weights, each, 1)
+
+        start = self.predict(Gaussian(mixture.parts.mean.mean(0), mixture.parts.var.mean(0)))
+        found = torch.stack([_bisect(below, start, level) for level in levels])
+        return found.floor() if self.discrete else found
+
+
+def at_nodes(q: Gaussian) -> tuple[Float[Tensor, "k *s n q"], Float[Tensor, " k"]]:
     """Latent values at the nodes, in a new first axis, and the nodes' log weights."""
     points, log_weights = normal_nodes(q.mean.shape[-1], q.mean)
     return q.sample(points.reshape(len(points), *[1] * (q.mean.dim() - 1), -1)), log_weights
+
+
+def _on_a_line(q: Gaussian) -> tuple[Float[Tensor, "k *s n 1"], Float[Tensor, " k"]]:
+    """Latent values of one function on an even grid over five standard deviations to each side, and log weights.
+
+    Many more than the nodes of :func:`at_nodes`: a distribution of ``y`` given ``f`` may be narrow.
+    """
+    points = torch.linspace(-5, 5, _LINE).to(q.mean)
+    return q.sample(points.reshape(-1, *[1] * q.mean.dim())), (-0.5 * points.square()).log_softmax(0)
+
+
+def log_average(logs: Float[Tensor, "k *s"], log_weights: Float[Tensor, " k"]) -> Float[Tensor, "*s"]:
+    """``log Σ wₖ exp lₖ`` over the first axis."""
+    return torch.logsumexp(log_weights.reshape(-1, *[1] * (logs.dim() - 1)) + logs, 0)
+
+
+def _bisect(below: Callable[[Tensor], Tensor], start: Gaussian, level: float) -> Float[Tensor, "n p"]:
+    """Where a growing function passes ``level``: brackets that double until they hold it, then halves."""
+    width = start.var.sqrt().clamp_min(torch.finfo(start.var.dtype).tiny)
+    low, high = start.mean - width, start.mean + width
+    for _ in range(_DOUBLINGS):
+        above, under = below(low) >= level, below(high) < level
+        if not (above.any() or under.any()):
+            break
+        width = 2 * width
+        low, high = torch.where(above, low - width, low), torch.where(under, high + width, high)
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        under = below(middle) < level
+        low, high = torch.where(under, middle, low), torch.where(under, high, middle)
+    return high

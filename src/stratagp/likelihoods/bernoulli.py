@@ -7,7 +7,7 @@ import math
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import logsigmoid
+from torch.nn.functional import logsigmoid, softplus
 
 from stratagp.errors import InputError
 from stratagp.likelihoods.base import Likelihood
@@ -29,6 +29,8 @@ class Bernoulli(Likelihood):
     0.6914...
     """
 
+    discrete = True
+
     def __init__(self, link: str = "logit") -> None:
         super().__init__()
         if link not in _LINKS:
@@ -42,6 +44,20 @@ class Bernoulli(Likelihood):
     def moments(self, f: Float[Tensor, "*s n 1"]) -> Gaussian:
         """``p = σ(f)`` and ``p (1 − p)``."""
         return Gaussian(self._log_link(f).exp(), (self._log_link(f) + self._log_link(-f)).exp())
+
+    def cdf(self, y: Float[Tensor, "*s n 1"], f: Float[Tensor, "*s n 1"]) -> Float[Tensor, "*s n 1"]:
+        """``1 − σ(f)`` from 0 to 1."""
+        return torch.where(y >= 1, 1.0, torch.where(y >= 0, self._log_link(-f).exp(), 0.0))
+
+    def sample(self, f: Float[Tensor, "*s n 1"], generator: torch.Generator | None = None) -> Float[Tensor, "*s n 1"]:
+        """Labels 0 and 1."""
+        return torch.bernoulli(self._log_link(f).exp(), generator=generator)
+
+    def log_reciprocal(self, y: Float[Tensor, "n 1"], q: Gaussian) -> Float[Tensor, "*s n"]:
+        """For the logit link ``log(1 + exp(∓mean + var/2))``."""
+        if self.link == "probit":
+            return super().log_reciprocal(y, q)
+        return softplus(0.5 * q.var - _signs(y) * q.mean).squeeze(-1)
 
     def log_predictive(self, y: Float[Tensor, "n 1"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``log E σ(±f)``; for the probit link ``log Φ(±mean/√(1 + var))``."""
@@ -60,7 +76,7 @@ class Bernoulli(Likelihood):
         return logsigmoid(f) if self.link == "logit" else torch.special.log_ndtr(f)
 
 
-def averaged_sigmoid(belief: Gaussian) -> Float[Tensor, " n"]:
+def averaged_sigmoid(belief: Gaussian) -> Float[Tensor, "*s n"]:
     """``E σ(f)`` for ``f ~ N(mean, var)``: exact for ``Φ(f √(π/8))``, with their small difference by quadrature.
 
     >>> averaged_sigmoid(Gaussian(torch.tensor([[1.0]]), torch.tensor([[4.0]])))

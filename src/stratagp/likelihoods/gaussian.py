@@ -12,6 +12,8 @@ from stratagp.likelihoods.base import Likelihood
 from stratagp.parameters import Parameter, Value, positive
 from stratagp.types import Gaussian
 
+_LARGEST_SHARE = 0.99  # of the latent variance in the noise, in leave-one-out densities
+
 
 class GaussianNoise(Likelihood):
     """``y = f + ε``, ``ε ~ N(0, noise)``; ``noise`` is a variance, one for all outputs or one for each.
@@ -34,6 +36,18 @@ class GaussianNoise(Likelihood):
         """``f`` and the noise."""
         return Gaussian(f, self.noise.to(f).expand(f.shape))
 
+    def cdf(self, y: Float[Tensor, "*s n p"], f: Float[Tensor, "*s n p"]) -> Float[Tensor, "*s n p"]:
+        """``Φ((y − f)/√noise)``."""
+        return torch.special.ndtr((y - f) / self.noise.to(f).sqrt())
+
+    def predictive_cdf(self, y: Float[Tensor, "*s n p"], q: Gaussian) -> Float[Tensor, "*s n p"]:
+        """``Φ((y − mean)/√(var + noise))``."""
+        return torch.special.ndtr((y - q.mean) / (q.var + self.noise.to(q.var)).sqrt())
+
+    def sample(self, f: Float[Tensor, "*s n p"], generator: torch.Generator | None = None) -> Float[Tensor, "*s n p"]:
+        """``f + √noise ε``."""
+        return f + self.noise.to(f).sqrt() * torch.randn(f.shape, generator=generator, dtype=f.dtype).to(f)
+
     def expected_log_prob(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``log N(y; mean, noise) − Σ_p var/(2 noise)``."""
         return self.log_prob(y, q.mean) - 0.5 * (q.var / self.noise).sum(-1)
@@ -42,6 +56,15 @@ class GaussianNoise(Likelihood):
         """``log N(y; mean, var + noise)``."""
         total = q.var + self.noise
         return -0.5 * ((y - q.mean).square() / total + torch.log(2 * math.pi * total)).sum(-1)
+
+    def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
+        """``½ Σ_p [log 2π noise − log(1 − r) + (y − mean)²/(noise (1 − r))]`` with ``r = var/noise``.
+
+        The expectation exists where ``r < 1``; for the sake of gradients ``r`` is held below 0.99.
+        """
+        left = 1 - (q.var / self.noise).clamp_max(_LARGEST_SHARE)
+        square = (y - q.mean).square() / (self.noise * left)
+        return 0.5 * (square + torch.log(2 * math.pi * self.noise) - left.log()).sum(-1)
 
     def predict(self, q: Gaussian) -> Gaussian:
         """The mean, and the variance with the noise added."""

@@ -8,7 +8,8 @@ extended by their squared norms. Its derivatives contract the incoming gradient 
     ∂/∂w  = 2w  ∘ (Σᵢ gᵢ xᵢ² + Σⱼ hⱼ zⱼ² − 2 Σᵢ xᵢ (Gz)ᵢ),    and Σᵢ xᵢ (Gz)ᵢ = Σⱼ zⱼ (Gᵀx)ⱼ
 
 so a single product, ``G [z, 1]`` or ``Gᵀ [x, 1]``, serves the weights and one side of the points; what needs no
-gradient is not computed. Points are centred first, since a difference does not know the origin but rounding does.
+gradient is not computed. Of points with themselves, the product ``(G + Gᵀ) x`` serves all. Points are centred first,
+since a difference does not know the origin but rounding does.
 
 Shapes: points ``*q n d`` and ``*q m d``; weights broadcast against them, such as ``d``, ``q 1 d`` or a number.
 Where only the weights or ``z`` carry the function axis, ``z`` is scaled and ``x`` multiplied once for all functions.
@@ -55,21 +56,24 @@ def gaussian_kernel(
 class _ScaledSqdist(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, z: Tensor, weight: Tensor) -> Tensor:
+        ctx.same = x is z
         ctx.save_for_backward(x, z, weight)
         return _squares(x, z, weight)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, z, weight = ctx.saved_tensors
-        return contract(grad, x, z, weight, ctx.needs_input_grad)
+        return contract(grad, *centre(x, z), weight, ctx.needs_input_grad, ctx.same)
 
 
 class _GaussianKernel(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, z: Tensor, weight: Tensor, variance: Tensor) -> Tensor:
-        k = _gaussian(x, z, weight, variance)
+        xc, zc = centre(x, z)
+        k = _gaussian(x, z, xc, zc, weight, variance)
         if x is z:
             k.diagonal(dim1=-2, dim2=-1).copy_(variance.squeeze(-1) if variance.dim() else variance)
+        ctx.same, ctx.centred = x is z, (xc, zc)
         ctx.save_for_backward(x, z, weight, variance, k)
         return k
 
@@ -78,9 +82,9 @@ class _GaussianKernel(torch.autograd.Function):
         x, z, weight, variance, k = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative is wanted: everything in terms of k and the inputs
             h = grad * k
-            points = contract(-0.5 * h, x, z, weight, ctx.needs_input_grad)
+            points = contract(-0.5 * h, *centre(x, z), weight, ctx.needs_input_grad, ctx.same)
             return *points, (h / variance).sum_to_size(variance.shape)
-        return _gaussian_backward(grad, k, x, z, weight, variance, ctx.needs_input_grad)
+        return _gaussian_backward(grad, k, *ctx.centred, weight, variance, ctx.needs_input_grad, ctx.same)
 
 
 def _squares(x: Tensor, z: Tensor, weight: Tensor) -> Tensor:
@@ -90,10 +94,10 @@ def _squares(x: Tensor, z: Tensor, weight: Tensor) -> Tensor:
     return repair_(r2, xc, zc, weight, *norms, first=0 if x is z else None)
 
 
-def _gaussian(x: Tensor, z: Tensor, weight: Tensor, variance: Tensor) -> Tensor:
+def _gaussian(x: Tensor, z: Tensor, xc: Tensor, zc: Tensor, weight: Tensor, variance: Tensor) -> Tensor:
     """The exponent by one product, unless the points span so many lengthscales that rounding would show in it."""
-    xc, zc = centre(x, z)
-    x_norm, z_norm = scaled_norm(xc, weight), scaled_norm(zc, weight)
+    x_norm = scaled_norm(xc, weight)
+    z_norm = x_norm if x is z else scaled_norm(zc, weight)
     if rounding_shows(x_norm, z_norm):
         same, wide = x is z, x.double()
         r2 = _squares(wide, wide if same else z.double(), weight.double())
@@ -135,16 +139,15 @@ def log_of(variance: Tensor) -> Tensor:
 
 
 def _quadratic(x: Tensor, z: Tensor, weight: Tensor, x_norm: Tensor, z_norm: Tensor, scale: float) -> Tensor:
-    """``scale · (x_norm + z_norm − 2 Σ_d w_d² x_d z_d)`` by products of extended points."""
+    """``scale · (x_norm + z_norm − 2 Σ_d w_d² x_d z_d)``, by products of extended points where that saves a pass."""
     scaled = z * weight.square()
     if x.dim() == 2 and scaled.dim() == 2 and x_norm.dim() == 1:
         left, right = extended(x, scaled, x_norm, z_norm)
         return (scale * left) @ right.mT
-    if scaled.dim() == 3 and x.dim() == 2:  # one product for all functions; z_norm rides along
-        right = torch.cat([-2 * scale * scaled, scale * z_norm.expand(scaled.shape[:-1])[..., None]], -1)
-        left = torch.cat([x, torch.ones_like(x[:, :1])], -1)
-        out = (right.flatten(0, 1) @ left.mT).unflatten(0, scaled.shape[:-1])
-        return out.add_(scale * x_norm[..., None, :]).mT
+    if scaled.dim() == 3 and x.dim() == 2:  # one product for all functions
+        norms = z_norm.expand(scaled.shape[:-1]).reshape(-1, 1).expand(-1, len(x))
+        out = torch.addmm(norms, scaled.flatten(0, 1), x.mT, beta=scale, alpha=-2 * scale)
+        return out.unflatten(0, scaled.shape[:-1]).add_(scale * x_norm[..., None, :]).mT
     cross = -2 * scale * (x @ scaled.mT)
     return cross + scale * x_norm[..., None] + scale * z_norm[..., None, :]
 
@@ -192,15 +195,16 @@ def _pick(values: Tensor, function: list[Tensor], row: Tensor, axes: int) -> Ten
 
 
 def contract(
-    grad: Tensor, x: Tensor, z: Tensor, weight: Tensor, needs: tuple[bool, ...]
+    grad: Tensor, x: Tensor, z: Tensor, weight: Tensor, needs: tuple[bool, ...], same: bool
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Derivatives of ``Σ G ∘ r²`` by the products of the module's docstring."""
-    x, z = centre(x, z)
+    """Derivatives of ``Σ G ∘ r²`` for centred points, by the products above; all to ``x`` where ``z`` is the same."""
+    if same and needs[0]:
+        return _contract_same(grad, x, weight)
     d = x.shape[-1]
     to_x = to_z = to_weight = None
     if needs[1]:
         gx, h = (grad.mT @ with_ones(x)).split([d, 1], -1)
-        to_z = (2 * weight.square() * (h * z - gx)).sum_to_size(z.shape)
+        to_z = (2 * weight.square() * torch.addcmul(-gx, h, z)).sum_to_size(z.shape)
     if needs[0] or not needs[1]:
         gz, g = (grad @ with_ones(z)).split([d, 1], -1)
     if needs[0]:
@@ -210,6 +214,14 @@ def contract(
         h = h if needs[1] else grad.sum(-2).unsqueeze(-1)
         to_weight = weight_gradient(g, h, x, z, z * gx if needs[1] else x * gz, weight)
     return to_x, to_z, to_weight
+
+
+def _contract_same(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, None, Tensor]:
+    """``2w² ∘ e`` and ``2w ∘ Σᵢ xᵢ eᵢ`` for ``e = h ∘ x − (G + Gᵀ) x`` with the row sums ``h`` of ``G + Gᵀ``."""
+    both = grad + grad.mT
+    e = torch.addcmul(-(both @ x), both.sum(-1, keepdim=True), x)
+    to_weight = 2 * weight * (x * e).sum(-2, keepdim=True)
+    return (2 * weight.square() * e).sum_to_size(x.shape), None, to_weight.sum_to_size(weight.shape)
 
 
 def with_ones(x: Tensor) -> Tensor:
@@ -224,15 +236,21 @@ def weight_gradient(g: Tensor, h: Tensor, x: Tensor, z: Tensor, cross: Tensor, w
 
 
 def _gaussian_backward(
-    grad: Tensor, k: Tensor, x: Tensor, z: Tensor, weight: Tensor, variance: Tensor, needs: tuple[bool, ...]
+    grad: Tensor,
+    k: Tensor,
+    x: Tensor,
+    z: Tensor,
+    weight: Tensor,
+    variance: Tensor,
+    needs: tuple[bool, ...],
+    same: bool,
 ) -> tuple[Tensor | None, ...]:
-    """The derivatives of the Gaussian kernel, ``G ∘ K`` being formed a few rows at a time and used at once."""
+    """The derivatives of the Gaussian kernel for centred points, ``G ∘ K`` being used a few rows at a time."""
     if k.dim() == 3 or needs[0] or needs[1]:
         full = grad * k
         to_variance = (full.sum((-2, -1), keepdim=True) / variance).sum_to_size(variance.shape) if needs[3] else None
-        return *contract(full.mul_(-0.5), x, z, weight, needs), to_variance
-    xc, zc = centre(x, z)
-    right = with_ones(zc)
+        return *contract(full.mul_(-0.5), x, z, weight, needs, same), to_variance
+    right = with_ones(z)
     products = torch.empty(len(k), right.shape[1], dtype=k.dtype, device=k.device)
     h = torch.zeros(k.shape[1], 1, dtype=k.dtype, device=k.device)
     step = max(1, _CHUNK // max(1, k.shape[1]))
@@ -243,5 +261,5 @@ def _gaussian_backward(
         torch.mm(part, right, out=products[rows])
         h += part.sum(0)[:, None]
     gz, g = products.split([x.shape[1], 1], -1)
-    to_weight = -0.5 * weight_gradient(g, h, xc, zc, xc * gz, weight) if needs[2] else None
+    to_weight = -0.5 * weight_gradient(g, h, x, z, x * gz, weight) if needs[2] else None
     return None, None, to_weight, (g.sum() / variance).sum_to_size(variance.shape) if needs[3] else None

@@ -113,7 +113,7 @@ class _MaternKernel(torch.autograd.Function):
             _values(r2, logs[at[:-1]], order, spare, out=k[at])
         if x is z:
             k.diagonal(dim1=-2, dim2=-1).copy_(variance.squeeze(-1) if variance.dim() else variance)
-        ctx.order = order
+        ctx.order, ctx.same = order, x is z
         ctx.save_for_backward(x, z, weight, variance, k, kept)
         return k
 
@@ -123,8 +123,9 @@ class _MaternKernel(torch.autograd.Function):
         if torch.is_grad_enabled():
             return *_with_graph(grad, inputs, ctx.order, ctx.needs_input_grad), None, None
         whole = k.dim() == 3 or ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
-        backward = _by_points if whole else _by_scales
-        return *backward(grad, k, kept, inputs, ctx.order, ctx.needs_input_grad), None, None
+        if whole:
+            return *_by_points(grad, k, kept, inputs, ctx.order, ctx.needs_input_grad, ctx.same), None, None
+        return *_by_scales(grad, k, inputs, ctx.order, ctx.needs_input_grad), None, None
 
 
 def _with_graph(grad: Tensor, inputs: list[Tensor], order: int, needs: tuple[bool, ...]) -> list[Tensor | None]:
@@ -137,7 +138,7 @@ def _with_graph(grad: Tensor, inputs: list[Tensor], order: int, needs: tuple[boo
 
 
 def _by_scales(
-    grad: Tensor, k: Tensor, kept: None, inputs: list[Tensor], order: int, needs: tuple[bool, ...]
+    grad: Tensor, k: Tensor, inputs: list[Tensor], order: int, needs: tuple[bool, ...]
 ) -> tuple[Tensor | None, ...]:
     """Derivatives by weights and variance, ``G ∘ ∂K/∂r²`` being formed a few rows at a time and used at once."""
     x, z, weight, variance = inputs
@@ -160,7 +161,13 @@ def _by_scales(
 
 
 def _by_points(
-    grad: Tensor, k: Tensor, kept: Tensor | None, inputs: list[Tensor], order: int, needs: tuple[bool, ...]
+    grad: Tensor,
+    k: Tensor,
+    kept: Tensor | None,
+    inputs: list[Tensor],
+    order: int,
+    needs: tuple[bool, ...],
+    same: bool,
 ) -> tuple[Tensor | None, ...]:
     """All derivatives, with one more n × m matrix, or several functions."""
     x, z, weight, variance = inputs
@@ -173,7 +180,7 @@ def _by_points(
         part = torch.mul(grad[at], k[at], out=slope[at])
         total[at[:-1]] += part.sum()
         _times_slope_(part, kept[at] if kept is not None else squares.at(at, r2), order, spare)
-    found = contract(slope, x, z, weight, needs)
+    found = contract(slope, *centre(x, z), weight, needs, same)
     to_variance = (total / variance).sum_to_size(variance.shape) if needs[3] else None
     return *(None if value is None else -0.5 * value for value in found), to_variance
 

@@ -1,5 +1,9 @@
 """Models: compositions of the parts, each reading like its textbook page or paper."""
 
+from stratagp.models.autogp import Phase as Phase
+from stratagp.models.autogp import autogp as autogp
+from stratagp.models.autogp import fit_phases as fit_phases
+from stratagp.models.autogp import phases as phases
 from stratagp.models.classification import BinaryPosterior as BinaryPosterior
 from stratagp.models.classification import GPClassification as GPClassification
 from stratagp.models.classification import MulticlassLaplace as MulticlassLaplace

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,22 +14,27 @@ from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 from stratagp.kernels.base import as_tensor
 from stratagp.layers import Inducing
-from stratagp.likelihoods import Likelihood
-from stratagp.objectives.elbo import Bound, elbo
+from stratagp.likelihoods import Likelihood, RobustMax, Sampled
+from stratagp.objectives.elbo import Bound
+from stratagp.objectives.elbo import elbo as lower_bound  # the class has a method of that name
+from stratagp.objectives.predictive import log_predictive_of
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value
-from stratagp.posteriors import FullGaussian
+from stratagp.posteriors import FullGaussian, Posterior
 from stratagp.training.loop import History, rows, train
-from stratagp.types import Gaussian
+from stratagp.types import Gaussian, Mixture
 
+_JITTER = {torch.float32: 3e-5, torch.float64: 1e-6}
+_BY_ADAM = (Sampled, RobustMax)  # likelihoods that natural gradients do not suit
 _CHUNK = 2**20  # numbers of a cross-covariance that are held at once when predicting
 
 
 class StochasticGP(Parameterised):
-    """``f ~ GP(mean, kernel)`` observed through ``p(y | f)``, by a Gaussian posterior at inducing points.
+    """``f ~ GP(mean, kernel)`` observed through ``p(y | f)``, by a posterior at inducing points.
 
-    A chain of one layer: ``Inducing(kernel, z, FullGaussian) → likelihood``, trained by the bound of Hensman et al.
-    (2013, 2015). Time a step is O(b m² + m³) for batches of ``b`` rows, memory does not depend on the number of rows.
+    A chain of one layer: ``Inducing(kernel, z, posterior) → likelihood``, trained by the bound of Hensman et al.
+    (2013, 2015) or another objective. Time a step is O(b m² + m³) for batches of ``b`` rows, memory does not depend on
+    the number of rows.
 
     Arguments:
         kernel: the covariance function, bound to its columns; with a function axis, one for each latent function.
@@ -38,7 +43,10 @@ class StochasticGP(Parameterised):
         mean: the prior mean of all functions.
         functions: the number of latent functions the likelihood asks for: outputs, or classes; as many as the kernel
             has, or 1, where it is left out.
-        dtype: the precision of all that has a row for each point; m × m algebra is in float64.
+        posterior: the belief about the inducing values, a full Gaussian where it is left out.
+        dtype: the precision of inducing points, of the posterior, and of all that has a row for each data point. In
+            float32 the inducing values have more jitter, 3e-5 of their variance instead of 1e-6, which keeps rounding
+            out of the predictions.
 
     >>> from stratagp import kernels as k
     >>> from stratagp.likelihoods import GaussianNoise
@@ -56,42 +64,67 @@ class StochasticGP(Parameterised):
         likelihood: Likelihood,
         mean: Any = None,
         functions: int | None = None,
+        posterior: Posterior | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
-        self.layer = Inducing(kernel, z, mean=mean, functions=functions)
+        self.layer = Inducing(kernel, z, posterior, mean, functions, _JITTER[dtype])
         self.likelihood = likelihood
         self.dtype = dtype
+        self.layer.posterior.to(dtype)
+        self.layer.parameter("z").to(dtype)
 
     def elbo(self, x: Any, y: Any, num_data: int | None = None) -> Bound:
         """The lower bound on ``log p(y | x)`` and its terms; with ``num_data``, estimated from a batch of that many."""
         x, y = (rows(_table(part, name), slice(None), self.dtype) for part, name in ((x, "x"), (y, "y")))
-        return elbo(self.layer, self.likelihood, x, _columns(y), num_data)
+        return lower_bound(self.layer, self.likelihood, x, _columns(y), num_data)
 
     def fit(
-        self, x: Any, y: Any, natural: bool = True, penalty: Callable[[], Tensor] | None = None, **options: Any
+        self,
+        x: Any,
+        y: Any,
+        objective: Callable[..., Any] = lower_bound,
+        natural: bool | None = None,
+        penalty: Callable[[], Tensor] | None = None,
+        **options: Any,
     ) -> History:
         """Train all parameters on rows of tensors, arrays or memory maps; again from where it stands, if called again.
 
-        The posterior moves by natural gradients (``natural``), all else by Adam. ``penalty()`` is added to the bound,
-        such as the ``log_prior`` of parameters with priors. ``options`` are those of
-        :func:`stratagp.training.loop.train`: batch_size, epochs, steps, rate, natural_rate, generator, progress, ….
+        Arguments:
+            objective: a function of (layer, likelihood, x, y, num_data) with a ``value``: ``elbo``, ``leave_one_out``
+                or ``predictive_bound`` of :mod:`stratagp.objectives`.
+            natural: whether a Gaussian posterior moves by natural gradients, which take fewer steps but need the bound
+                itself without sampling noise; by default where the objective is ``elbo``, nothing is sampled and the
+                likelihood is not :class:`RobustMax`, whose steps lead them to the most frequent class and no further.
+            penalty: what is added to the objective, such as the ``log_prior`` of parameters with priors.
+            options: those of :func:`stratagp.training.loop.train`: batch_size, epochs, steps, rate, natural_rate,
+                generator, progress, ….
         """
         data = _table(x, "x"), _table(y, "y")
         for part, name in zip(data, ("x", "y"), strict=True):
             for _ in self._chunks(part, name):
                 pass
-        posteriors = [m for m in self.modules() if isinstance(m, FullGaussian)] if natural else []
+        if natural is None:
+            natural = objective is lower_bound and not isinstance(self.likelihood, _BY_ADAM)
+        posteriors = [p for p in (self.layer.posterior,) if natural and isinstance(p, FullGaussian)]
 
-        def bound(x: Tensor, y: Tensor) -> Tensor:
-            value = elbo(self.layer, self.likelihood, x, _columns(y), len(data[0])).value
-            return value if penalty is None else value + penalty()
+        def value(x: Tensor, y: Tensor) -> Tensor:
+            found: Tensor = objective(self.layer, self.likelihood, x, _columns(y), len(data[0])).value
+            return found if penalty is None else found + penalty()
 
-        return train(bound, self, data, natural=posteriors, dtype=self.dtype, **options)
+        return train(value, self, data, natural=posteriors, dtype=self.dtype, **options)
+
+    def belief(self, x: Any) -> Gaussian | Mixture:
+        """The belief about the latent functions at each row, as ``n q``, or ``k n q`` for the parts of a mixture."""
+        parts = list(self._beliefs(x))
+        if isinstance(parts[0], Gaussian):
+            return _joined(parts)
+        return Mixture(parts[0].log_weights, _joined([part.parts for part in parts], 1))
 
     def marginals(self, x: Any) -> Gaussian:
         """Mean and variance of the latent functions at each row, as ``n q``."""
-        return _joined(list(self._beliefs(x)))
+        found = self.belief(x)
+        return found if isinstance(found, Gaussian) else found.moments()
 
     @property
     def kernel(self) -> Kernel:
@@ -109,16 +142,21 @@ class StochasticGP(Parameterised):
     def predict(self, x: Any) -> Gaussian:
         """Mean and variance of observations at each row: of targets, or of labels (whose means are probabilities)."""
         with torch.no_grad():
-            return _joined([self.likelihood.predict(belief) for belief in self._beliefs(x)])
+            return _joined([predict(self.likelihood, belief) for belief in self._beliefs(x)])
+
+    def quantiles(self, x: Any, levels: Sequence[float]) -> Float[Tensor, "l n p"]:
+        """The values that observations stay below with the given probabilities, at each row."""
+        with torch.no_grad():
+            return torch.cat([self.likelihood.quantiles(_double(belief), levels) for belief in self._beliefs(x)], 1)
 
     def log_predictive(self, x: Any, y: Any) -> Float[Tensor, " n"]:
         """``log p(yₙ | xₙ)`` of each row: the score of predictions."""
         targets = self._chunks(_table(y, "y"), "y")
         with torch.no_grad():
             pairs = zip(self._beliefs(x), targets, strict=True)
-            return torch.cat([self.likelihood.log_predictive(_columns(part), belief) for belief, part in pairs])
+            return torch.cat([log_predictive_of(self.likelihood, _columns(part), belief) for belief, part in pairs])
 
-    def _beliefs(self, x: Any) -> Iterator[Gaussian]:
+    def _beliefs(self, x: Any) -> Iterator[Any]:
         """The belief at one chunk of rows after another, with one factor for all."""
         with torch.no_grad():
             factor = self.layer.factor()
@@ -148,5 +186,18 @@ def _columns(y: Float[Tensor, "..."]) -> Float[Tensor, "n p"]:
     return y[:, None] if y.dim() == 1 else y
 
 
-def _joined(parts: list[Gaussian]) -> Gaussian:
-    return Gaussian(torch.cat([part.mean for part in parts]), torch.cat([part.var for part in parts]))
+def predict(likelihood: Likelihood, belief: Gaussian | Mixture) -> Gaussian:
+    """Mean and variance of observations under a belief of either kind."""
+    if isinstance(belief, Gaussian):
+        return likelihood.predict(belief)
+    return Mixture(belief.log_weights, likelihood.predict(belief.parts)).moments()
+
+
+def _double(belief: Gaussian | Mixture) -> Gaussian | Mixture:
+    if isinstance(belief, Gaussian):
+        return Gaussian(belief.mean.double(), belief.var.double())
+    return Mixture(belief.log_weights.double(), Gaussian(*(part.double() for part in belief.parts)))
+
+
+def _joined(parts: list[Gaussian], axis: int = 0) -> Gaussian:
+    return Gaussian(torch.cat([part.mean for part in parts], axis), torch.cat([part.var for part in parts], axis))

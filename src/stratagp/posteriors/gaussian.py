@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from stratagp.errors import InputError
 from stratagp.linalg import whitened_marginals
+from stratagp.linalg.once import first_derivative_only
 from stratagp.posteriors.base import Posterior
 from stratagp.types import Gaussian
 
@@ -47,11 +50,29 @@ class FullGaussian(Posterior):
 
     def kl(self) -> Float[Tensor, ""]:
         """``½ Σ (|mean|² + |scale|² − m − log|scale scaleᵀ|)``."""
-        mean, scale = self.mean.double(), self.scale.double().tril()
-        log_det = scale.diagonal(dim1=-2, dim2=-1).square().log().sum()
-        return 0.5 * (mean.square().sum() + scale.square().sum() - mean.numel() - log_det)
+        return _Divergence.apply(self.mean, self.scale)
 
     def draw(self, generator: torch.Generator | None = None) -> Float[Tensor, "q m"]:
         """``mean + scale ε`` with ``ε ~ N(0, I)``, for each function."""
         noise = torch.randn(self.shape, generator=generator, dtype=torch.float64).to(self.mean.device)
         return self.mean.double() + (self.scale.double().tril() @ noise[..., None]).squeeze(-1)
+
+
+class _Divergence(torch.autograd.Function):
+    """``KL(N(mean, scale scaleᵀ) ‖ N(0, I))`` in one pass, its gradients ``mean`` and ``scale − diag(1/scale)`` too."""
+
+    @staticmethod
+    def forward(ctx: Any, mean: Tensor, scale: Tensor) -> Tensor:
+        lower = scale.tril()
+        ctx.save_for_backward(mean, lower)
+        log_det = lower.diagonal(dim1=-2, dim2=-1).double().square().log().sum()
+        squares = mean.double().square().sum() + lower.square().sum(dtype=torch.float64)
+        return 0.5 * (squares - mean.numel() - log_det)
+
+    @staticmethod
+    @first_derivative_only
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        mean, lower = ctx.saved_tensors
+        to_scale = grad.to(lower) * lower
+        to_scale.diagonal(dim1=-2, dim2=-1).sub_(grad.to(lower) / lower.diagonal(dim1=-2, dim2=-1))
+        return grad.to(mean) * mean, to_scale

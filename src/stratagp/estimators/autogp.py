@@ -1,0 +1,253 @@
+"""AutoGP as estimators: any likelihood, mixtures as posteriors, millions of rows."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from stratagp import likelihoods as lik
+from stratagp.data import TargetScale
+from stratagp.errors import InputError
+from stratagp.estimators.targets import check_targets, encode_labels
+from stratagp.estimators.variational import VariationalEstimator
+from stratagp.likelihoods import Likelihood
+
+_CLASS_SAMPLES = 20  # of a softmax, in the bound
+_LATENT = 4.0  # the variance of latent functions of classes at the start
+_LOCATION_SCALE: dict[
+    str, Any
+] = {  # likelihoods that do not mind where zero is, or how long a unit: targets are scaled
+    "gaussian": lambda p: lik.GaussianNoise(0.1 if p == 1 else [0.1] * p),
+    "student-t": lambda p: lik.StudentT(scale=0.3),
+    "laplace": lambda p: lik.LaplaceNoise(0.3),
+    "heteroscedastic": lambda p: lik.Heteroscedastic(),
+    "gprn": lambda p: lik.GPRN(noise=[0.1] * p),
+}
+_OTHERS: dict[str, Any] = {
+    "poisson": lambda p: lik.Poisson(),
+    "negative-binomial": lambda p: lik.NegativeBinomial(),
+    "gamma": lambda p: lik.Gamma(),
+    "exponential": lambda p: lik.Exponential(),
+    "beta": lambda p: lik.Beta(),
+    "weibull": lambda p: lik.Weibull(),
+    "log-normal": lambda p: lik.LogNormal(),
+}
+_SCALABLE = (lik.GaussianNoise, lik.StudentT, lik.LaplaceNoise, lik.Heteroscedastic, lik.GPRN)
+_CLASSES: dict[str, Any] = {"softmax": lik.Softmax, "bernoulli": lik.Bernoulli, "robust-max": lik.RobustMax}
+
+
+class AutoGPRegressor(RegressorMixin, VariationalEstimator):
+    """Sparse variational Gaussian-process regression with any likelihood, by mini-batches.
+
+    Arguments:
+        kernel: a kernel that each latent function gets a copy of; an RBF with a lengthscale for each column where it is
+            left out. ``k.ArcCosine(degree=1, depth=3)`` is a deep one.
+        n_inducing: how many inducing points each function has; they start at centres of clusters and are learnt.
+        n_components: Gaussians in the posterior; more than one can hold several modes.
+        covariance: of each of them, "full" or "diagonal".
+        likelihood: how targets come from the functions: "gaussian" (also "auto"), "student-t", "laplace",
+            "heteroscedastic", "gprn" (a regression network for several targets), "poisson", "negative-binomial",
+            "gamma", "exponential", "beta", "weibull", "log-normal" (these two take times, or columns of times and
+            whether the event was observed), or a :class:`~stratagp.likelihoods.Likelihood`.
+        objective: "elbo" (the variational bound), "loo" (the leave-one-out density, after the bound) or "ppgpr" (the
+            predictive density with the divergence as a regulariser).
+        loo_parameters: what the leave-one-out density moves: "all", or "hyper": kernels, likelihood and inducing points
+            only, in turns with the bound (Algorithm 1 of Krauth et al. 2016).
+        phase_epochs: the length of a phase of the bound before "loo", and of each turn; a quarter of all by default.
+        n_samples: replaces closed forms and quadrature by that many samples of each row; None or "auto" does not.
+        shared: whether all functions share one kernel and one set of inducing points.
+        batch_size: rows of a step.
+        max_epochs: how often to go over the data; at least 1000 steps are made.
+        rate: of Adam.
+        validation: a share of the rows to hold out; the state that predicts them best is kept.
+        patience: epochs to wait for a better one before a phase is ended.
+        precision: of training, "float32" or "float64"; predictions are in the latter.
+        standardise: "targets" (for likelihoods that can be scaled), "both" also centres and scales inputs, "none".
+        categorical, encoding: as in :class:`GPRegressor`.
+        random_state: seed of inducing points, batches and samples.
+        verbose: print what is done, with a progress bar.
+
+    After ``fit``, ``model_`` is the torch module, ``histories_`` tells what each phase of training did.
+
+    >>> import numpy as np
+    >>> X = np.linspace(0, 6, 300)[:, None]
+    >>> counts = np.random.default_rng(0).poisson(np.exp(1 + np.sin(X[:, 0])))
+    >>> gp = AutoGPRegressor(n_inducing=10, likelihood="poisson", random_state=0).fit(X, counts)
+    >>> bool(abs(gp.predict([[1.57]])[0] - np.exp(2)) < 1.5)
+    True
+    """
+
+    def fit(self, X: Any, y: Any) -> AutoGPRegressor:
+        """Learn from rows ``X`` (an array or a data frame) and targets ``y``, ``n`` or ``n p``."""
+        with self._unless_it_fails():
+            self._check_options()
+            kernel, points = self._learn_inputs(X)
+            targets = check_targets(self, y, len(points))
+            self.one_target_ = targets.ndim == 1
+            targets = targets.reshape(len(targets), -1)
+            likelihood, scalable = _likelihood(self.likelihood, targets.shape[1])
+            scaled = scalable and self.standardise != "none"
+            p = targets.shape[1]
+            self.scale_ = TargetScale.of(targets) if scaled else TargetScale(np.zeros(p), np.ones(p))
+            y = torch.from_numpy(self.scale_.to_standard(targets))
+            self._fit_model(kernel, points, y, likelihood, p)
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The expected observation at each row, with its standard deviation if asked for."""
+        found = self.model_.predict(self._points(X))
+        mean = self._back(found.mean)
+        if not return_std:
+            return self._shaped(mean)
+        return self._shaped(mean), self._shaped(self.scale_.scale[: mean.shape[1]] * np.sqrt(_array(found.var)))
+
+    def predict_quantiles(self, X: Any, quantiles: Any) -> np.ndarray:
+        """The given quantiles of observations at each row: one column for each (before the targets, if several)."""
+        levels = np.atleast_1d(np.asarray(quantiles, dtype=float))
+        if not ((levels > 0) & (levels < 1)).all():
+            raise InputError(f"quantiles must lie between 0 and 1, such as [0.1, 0.9], got {quantiles!r}")
+        found = self.model_.quantiles(self._points(X), [float(level) for level in levels])
+        return np.stack([self._shaped(self._back(each)) for each in found], axis=1)
+
+    def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends that an observation lies between with probability ``level``, as much outside each."""
+        if not isinstance(level, (int, float)) or not 0 < level < 1:
+            raise InputError(f"level must lie between 0 and 1, such as 0.95, got {level!r}")
+        ends = self.predict_quantiles(X, [0.5 - level / 2, 0.5 + level / 2])
+        return ends[:, 0], ends[:, 1]
+
+    def log_predictive_density(self, X: Any, y: Any) -> np.ndarray:
+        """``log p(yₙ | xₙ)`` of each row, of all its targets together, in their own units."""
+        x = self._points(X)
+        targets = check_targets(self, y, len(x)).reshape(len(x), -1)
+        found = self.model_.log_predictive(x, torch.from_numpy(self.scale_.to_standard(targets)))
+        return _array(found) - np.log(self.scale_.scale).sum()
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
+        """Draws at the rows of ``X``, of whole functions with noise added: ``n n_samples`` (or ``n p n_samples``)."""
+        if not isinstance(n_samples, (int, np.integer)) or n_samples < 1:
+            raise InputError(f"n_samples must be a whole number of at least 1, got {n_samples!r}")
+        x, gp = self._points(X), self.model_
+        generator = torch.Generator().manual_seed(int(check_random_state(random_state).randint(2**31 - 1)))
+        with torch.no_grad():
+            functions = [gp.layer.draw(generator)(x) for _ in range(n_samples)]
+            drawn = [gp.likelihood.sample(f, generator) for f in functions]
+        return np.stack([self._shaped(self._back(each)) for each in drawn], axis=-1)
+
+    def _validation_score(self, x: Tensor, y: Tensor) -> float:
+        return float(self.engine_.model.log_predictive(x, y).double().mean())
+
+    def _points(self, X: Any) -> Tensor:
+        check_is_fitted(self, "beliefs_")
+        values: Tensor = self.inputs_.points(self, X).values
+        return values
+
+    def _back(self, values: Tensor) -> np.ndarray:
+        p = values.shape[-1]  # an observation may have columns that are not predicted, such as censoring
+        return _array(values) * self.scale_.scale[:p] + self.scale_.mean[:p]
+
+    def _shaped(self, values: np.ndarray) -> np.ndarray:
+        return values[..., 0] if self.one_target_ or values.shape[-1] < len(self.scale_.mean) else values
+
+    def _target_scales(self) -> np.ndarray:
+        return self.scale_.scale
+
+    def _log_unit(self) -> float:
+        return float(len(self.engine_.data.y) * np.log(self.scale_.scale).sum())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class AutoGPClassifier(ClassifierMixin, VariationalEstimator):
+    """Sparse variational Gaussian-process classification by mini-batches, with a latent function for each class.
+
+    Arguments:
+        likelihood: "auto" (a logit of one function for two classes, a softmax for more), "softmax", "bernoulli",
+            "robust-max", or a :class:`~stratagp.likelihoods.Likelihood` of class numbers.
+        n_samples: of each row in the bound; "auto" takes 20 for the softmax, and quadrature otherwise, as None does.
+        others: as in :class:`AutoGPRegressor`.
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(300, 2))
+    >>> gp = AutoGPClassifier(n_inducing=20, random_state=0).fit(X, np.where(X[:, 0] * X[:, 1] > 0, "same", "other"))
+    >>> gp.predict([[0.5, 0.5], [0.5, -0.5]])
+    array(['same', 'other'], dtype='<U5')
+    """
+
+    def fit(self, X: Any, y: Any) -> AutoGPClassifier:
+        """Learn from rows ``X`` (an array or a data frame) and their classes ``y``."""
+        with self._unless_it_fails():
+            self._check_options()
+            kernel, points = self._learn_inputs(X)
+            self.classes_, codes = encode_labels(self, y, len(points))
+            likelihood = self._class_likelihood(len(self.classes_))
+            outputs = 1 if isinstance(likelihood, lik.Bernoulli) else len(self.classes_)
+            self._fit_model(kernel, points, torch.from_numpy(codes).double()[:, None], likelihood, outputs)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each row."""
+        check_is_fitted(self, "beliefs_")
+        return self.classes_[self.predict_proba(X).argmax(1)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each class, in the order of ``classes_``, with the latent functions averaged out."""
+        check_is_fitted(self, "beliefs_")
+        return self._probabilities(self.inputs_.points(self, X).values)
+
+    def _probabilities(self, x: Tensor) -> np.ndarray:
+        found = _array(self.engine_.model.predict(x).mean)
+        found = np.concatenate([1 - found, found], 1) if found.shape[1] == 1 else found
+        return found / found.sum(1, keepdims=True)
+
+    def _validation_score(self, x: Tensor, y: Tensor) -> float:
+        chosen = self._probabilities(x)[np.arange(len(y)), y[:, 0].long().numpy()]
+        return float(np.log(np.maximum(chosen, 1e-300)).mean())
+
+    def _class_likelihood(self, n_classes: int) -> Likelihood:
+        if isinstance(self.likelihood, Likelihood):
+            return copy.deepcopy(self.likelihood)
+        name = ("bernoulli" if n_classes == 2 else "softmax") if self.likelihood == "auto" else self.likelihood
+        if not isinstance(name, str) or name not in _CLASSES:
+            raise InputError(f"likelihood must be one of auto, {', '.join(_CLASSES)}, or a Likelihood, got {name!r}")
+        if name == "bernoulli" and n_classes > 2:
+            raise InputError(f"likelihood='bernoulli' is for two classes, got {n_classes}: take 'softmax'")
+        made: Likelihood = _CLASSES[name]()
+        return made
+
+    def _samples(self, likelihood: Likelihood) -> int | None:
+        if self.n_samples == "auto":
+            return _CLASS_SAMPLES if isinstance(likelihood, lik.Softmax) else None
+        return self.n_samples
+
+    def _start_targets(self, y: Tensor) -> Tensor:
+        first = (y[:, 0] == 0).double()
+        return first - first.mean()
+
+    def _latent_variance(self) -> float:
+        return _LATENT
+
+
+def _likelihood(given: Any, outputs: int) -> tuple[Likelihood, bool]:
+    """The likelihood of a name, and whether its targets may be scaled."""
+    if isinstance(given, Likelihood):
+        return copy.deepcopy(given), isinstance(given, _SCALABLE)
+    name = "gaussian" if given == "auto" else given
+    every = {**_LOCATION_SCALE, **_OTHERS}
+    if not isinstance(name, str) or name not in every:
+        raise InputError(f"likelihood must be one of {', '.join(every)}, or a Likelihood, got {given!r}")
+    return every[name](outputs), name in _LOCATION_SCALE
+
+
+def _array(values: Tensor) -> np.ndarray:
+    return values.double().numpy()

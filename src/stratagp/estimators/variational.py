@@ -1,0 +1,202 @@
+"""What the estimators of AutoGP share: options, inducing points, training by phases."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.errors import InputError
+from stratagp.estimators.base import GPEstimator
+from stratagp.estimators.engines import Data
+from stratagp.estimators.inputs import Points
+from stratagp.estimators.stochastic import MiniBatches
+from stratagp.kernels import RBF, Kernel
+from stratagp.likelihoods import Likelihood
+from stratagp.means import Constant
+from stratagp.models.autogp import LOO_PARAMETERS, OBJECTIVES, autogp, fit_phases, phases
+from stratagp.models.stochastic import StochasticGP
+from stratagp.training.inducing import kmeans_points
+from stratagp.training.loop import History
+from stratagp.training.start import spreads, start_from_data
+
+_LEAST_STEPS = 1000
+_ROWS = 2000  # rows that a start value of the latent functions is taken from
+_PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
+
+
+class AutoGPEngine(MiniBatches):
+    """An AutoGP on its data."""
+
+    data: Data
+
+    @property
+    def targets(self) -> Float[Tensor, "n q"]:
+        """The targets as the likelihood sees them."""
+        return self.data.y
+
+    def condition(self) -> StochasticGP:
+        """The model itself, which holds its posterior."""
+        return self.model
+
+
+class VariationalEstimator(GPEstimator):
+    """An estimator whose model is trained by mini-batches in phases."""
+
+    missing = "raise"
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        n_inducing: Any = 200,
+        n_components: Any = 1,
+        covariance: Any = "full",
+        likelihood: Any = "auto",
+        objective: Any = "elbo",
+        loo_parameters: Any = "all",
+        phase_epochs: Any = None,
+        n_samples: Any = "auto",
+        shared: Any = False,
+        batch_size: Any = 1000,
+        max_epochs: Any = 30,
+        rate: Any = 0.02,
+        validation: Any = 0.0,
+        patience: Any = None,
+        precision: Any = "float32",
+        standardise: Any = "targets",
+        categorical: Any = "auto",
+        encoding: Any = "one-hot",
+        random_state: Any = None,
+        verbose: Any = False,
+    ) -> None:
+        self.kernel = kernel
+        self.n_inducing = n_inducing
+        self.n_components = n_components
+        self.covariance = covariance
+        self.likelihood = likelihood
+        self.objective = objective
+        self.loo_parameters = loo_parameters
+        self.phase_epochs = phase_epochs
+        self.n_samples = n_samples
+        self.shared = shared
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.rate = rate
+        self.validation = validation
+        self.patience = patience
+        self.precision = precision
+        self.standardise = standardise
+        self.categorical = categorical
+        self.encoding = encoding
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @abstractmethod
+    def _validation_score(self, x: Tensor, y: Tensor) -> float:
+        """How well held-out rows are predicted, higher is better."""
+
+    def _default_kernel(self) -> Kernel:
+        return RBF(ard=True)
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        self._restrict("objective", tuple(OBJECTIVES))
+        self._restrict("loo_parameters", LOO_PARAMETERS)
+        self._restrict("covariance", ("full", "diagonal"))
+        self._restrict("precision", tuple(_PRECISIONS))
+        for name in ("n_components", "batch_size", "phase_epochs", "n_samples", "patience"):
+            value = getattr(self, name)
+            none = value is None or (name == "n_samples" and value == "auto")
+            if not none and (not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1):
+                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if not isinstance(self.rate, (int, float)) or not self.rate > 0:
+            raise InputError(f"rate must be positive, got {self.rate!r}")
+        if not isinstance(self.validation, (int, float)) or not 0 <= self.validation < 1:
+            raise InputError(f"validation must be a share of the rows, from 0 to below 1, got {self.validation!r}")
+        if self.patience is not None and not self.validation:
+            raise InputError("patience waits for a better score of held-out rows: give validation=0.1, or so")
+
+    def _fit_model(
+        self, kernel: Kernel, points: Points, y: Float[Tensor, "n p"], likelihood: Likelihood, outputs: int
+    ) -> None:
+        """Put the model together from start values of the data, and train it."""
+        if not kernel.takes_tensors:
+            raise InputError(f"{type(self).__name__} needs a kernel over columns: objects have no inducing points yet")
+        self._forget()
+        generator, x = torch.Generator().manual_seed(self._seed()), points.values
+        start_from_data(kernel, x, self._start_targets(y), self._latent_variance())
+        with torch.no_grad():
+            likelihood.log_prob(y, torch.zeros(len(y), likelihood.functions(outputs)).double())  # refuses bad targets
+        start = likelihood.start(y[torch.randperm(len(y), generator=generator)[:_ROWS]])
+        z = _inducing_points(x, self.n_inducing, self._seed())
+        gp = autogp(
+            kernel,
+            z,
+            likelihood,
+            outputs,
+            self.n_components,
+            self.covariance == "full",
+            self.shared,
+            Constant(start) if start else None,
+            self._samples(likelihood),
+            generator,
+            _PRECISIONS[self.precision],
+        )
+        held, kept = _split(len(y), self.validation, generator)
+        self.engine_ = AutoGPEngine(gp, Data(x[kept], y[kept]))
+        score = (lambda: self._validation_score(x[held], y[held])) if len(held) else None
+        self.histories_ = self._train_phases(gp, x[kept], y[kept], score, generator)
+        gp.dtype = torch.float64  # a prediction must not depend on the rows that are asked for with it
+        self.beliefs_ = [gp]
+
+    def _train_phases(
+        self, gp: StochasticGP, x: Tensor, y: Tensor, score: Callable[[], float] | None, generator: torch.Generator
+    ) -> list[History]:
+        size = min(self.batch_size, len(y))
+        per_epoch = len(y) // size
+        epochs = max(self.max_epochs, -(-_LEAST_STEPS // per_epoch))
+        plan = phases(self.objective, epochs, self.loo_parameters, self.phase_epochs)
+        for phase in plan:
+            self._say(f"{phase.objective} for {phase.epochs} epochs of {per_epoch} steps, moving {phase.parameters}")
+        return fit_phases(
+            gp,
+            x,
+            y,
+            plan,
+            batch_size=size,
+            rate=self.rate,
+            generator=generator,
+            score=score,
+            patience=self.patience,
+            progress=self.verbose,
+        )
+
+    def _samples(self, likelihood: Likelihood) -> int | None:
+        return None if self.n_samples == "auto" else self.n_samples
+
+    def _start_targets(self, y: Float[Tensor, "n p"]) -> Float[Tensor, " n"]:
+        return y[:, 0]
+
+    def _latent_variance(self) -> float:
+        return 1.0
+
+    def _function(self, points: Any) -> np.ndarray:
+        return self.engine_.model.marginals(points).mean.double().numpy()
+
+
+def _inducing_points(x: Float[Tensor, "n d"], m: int, seed: int) -> Float[Tensor, "m2 d"]:
+    """Centres of clusters of standardised columns, in the units of the columns."""
+    scale = spreads(x)
+    return kmeans_points(x / scale, m, seed) * scale
+
+
+def _split(n: int, share: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Which rows are held out, and which are kept."""
+    order = torch.randperm(n, generator=generator)
+    held = min(round(share * n), n - 1)
+    return order[:held].sort().values, order[held:].sort().values

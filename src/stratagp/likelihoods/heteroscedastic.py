@@ -1,0 +1,78 @@
+"""Gaussian noise whose variance is a latent function too."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.errors import InputError
+from stratagp.likelihoods.base import Likelihood, log_average
+from stratagp.likelihoods.separate import at_own_nodes
+from stratagp.types import Gaussian
+
+
+class Heteroscedastic(Likelihood):
+    """``y = f + exp(g/2) ε``: two latent functions an output, its mean ``f`` and the log of its noise *variance* ``g``.
+
+    Latent functions of p outputs are ``f₁ … f_p g₁ … g_p``. Since ``g`` has the prior mean of its process, a constant
+    mean is worth having there, at the log of the noise expected.
+
+    >>> q = Gaussian(torch.tensor([[0.0, -1.0]]), torch.tensor([[0.5, 2.0]]))
+    >>> Heteroscedastic().predict(q).var.item()  # ½ + exp(−1 + 2/2)
+    1.5
+    """
+
+    def functions(self, outputs: int) -> int:
+        """Two for each output."""
+        return 2 * outputs
+
+    def log_prob(self, y: Float[Tensor, "n p"], f: Float[Tensor, "*s n q"]) -> Float[Tensor, "*s n"]:
+        """``−½ Σ_p [log 2π + g + (y − f)² exp(−g)]``."""
+        mean, log_noise = _halves(f)
+        return -0.5 * ((y - mean).square() * (-log_noise).exp() + log_noise + math.log(2 * math.pi)).sum(-1)
+
+    def moments(self, f: Float[Tensor, "*s n q"]) -> Gaussian:
+        """``f`` and ``exp g``."""
+        mean, log_noise = _halves(f)
+        return Gaussian(mean, log_noise.exp())
+
+    def cdf(self, y: Float[Tensor, "*s n p"], f: Float[Tensor, "*s n q"]) -> Float[Tensor, "*s n p"]:
+        """``Φ((y − f) exp(−g/2))``."""
+        mean, log_noise = _halves(f)
+        return torch.special.ndtr((y - mean) * (-0.5 * log_noise).exp())
+
+    def sample(self, f: Float[Tensor, "*s n q"], generator: torch.Generator | None = None) -> Float[Tensor, "*s n p"]:
+        """``f + exp(g/2) ε``."""
+        mean, log_noise = _halves(f)
+        noise = torch.randn(mean.shape, generator=generator, dtype=f.dtype).to(f)
+        return mean + (0.5 * log_noise).exp() * noise
+
+    def expected_log_prob(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
+        """``−½ Σ_p [log 2π + E g + ((y − E f)² + Var f) exp(−E g + ½ Var g)]``."""
+        (mean, log_noise), (var, spread) = _halves(q.mean), _halves(q.var)
+        square = ((y - mean).square() + var) * (0.5 * spread - log_noise).exp()
+        return -0.5 * (square + log_noise + math.log(2 * math.pi)).sum(-1)
+
+    def log_predictive(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
+        """``Σ_p log E N(y; E f, Var f + exp g)``, by quadrature over ``g`` alone."""
+        (mean, log_noise), (var, spread) = _halves(q.mean), _halves(q.var)
+        g, log_weights = at_own_nodes(Gaussian(log_noise, spread))
+        total = var + g.exp()
+        logs = -0.5 * ((y - mean).square() / total + torch.log(2 * math.pi * total))
+        return log_average(logs, log_weights).sum(-1)
+
+    def predict(self, q: Gaussian) -> Gaussian:
+        """``E f`` and ``Var f + exp(E g + ½ Var g)``."""
+        (mean, log_noise), (var, spread) = _halves(q.mean), _halves(q.var)
+        return Gaussian(mean, var + (log_noise + 0.5 * spread).exp())
+
+
+def _halves(f: Float[Tensor, "*s n q"]) -> tuple[Float[Tensor, "*s n p"], Float[Tensor, "*s n p"]]:
+    """What belongs to the means and what to the log noises."""
+    if f.shape[-1] % 2:
+        raise InputError(f"Heteroscedastic needs two latent functions for each output, got {f.shape[-1]} in all")
+    mean, log_noise = f.tensor_split(2, -1)
+    return mean, log_noise

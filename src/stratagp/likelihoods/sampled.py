@@ -1,0 +1,90 @@
+"""Any likelihood by reparameterised sampling: noisy, unbiased, and as cheap as a few samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.errors import InputError
+from stratagp.likelihoods.base import Likelihood, log_average
+from stratagp.types import Gaussian, Mixture
+
+
+class Sampled(Likelihood):
+    """The likelihood ``given``, with ``E log p(y | f)`` and ``E 1/p(y | f)`` from samples ``f = mean + √var ε``.
+
+    Everything else is asked of ``given``. Samples of ``1/p`` have heavy tails, so that a single one may rule an
+    average: the largest are cut down to the quantile ``1 − 1/√S`` of the ``S`` samples of their row.
+
+    Arguments:
+        given: what is sampled.
+        n_samples: how many samples for each row, new ones at each call.
+        generator: where they come from; torch's own where it is left out.
+
+    >>> from stratagp.likelihoods import GaussianNoise
+    >>> f = Gaussian(torch.zeros(1, 1), torch.ones(1, 1))
+    >>> sampled = Sampled(GaussianNoise(1.0), 10_000, torch.Generator().manual_seed(0))
+    >>> sampled.expected_log_prob(torch.zeros(1, 1), f).item()  # −½ log 2π − ½ = −1.4189
+    -1.4...
+    """
+
+    def __init__(self, given: Likelihood, n_samples: int, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        if n_samples < 1:
+            raise InputError(f"n_samples must be at least 1, got {n_samples}")
+        self.given, self.n_samples, self.generator = given, n_samples, generator
+
+    def functions(self, outputs: int) -> int:
+        """As many as ``given`` asks for."""
+        return self.given.functions(outputs)
+
+    def start(self, y: Float[Tensor, "n p"]) -> float:
+        """That of ``given``."""
+        return self.given.start(y)
+
+    def log_prob(self, y: Float[Tensor, "n p"], f: Float[Tensor, "*s n q"]) -> Float[Tensor, "*s n"]:
+        """That of ``given``."""
+        return self.given.log_prob(y, f)
+
+    def moments(self, f: Float[Tensor, "*s n q"]) -> Gaussian:
+        """Those of ``given``."""
+        return self.given.moments(f)
+
+    def cdf(self, y: Float[Tensor, "*s n p"], f: Float[Tensor, "*s n q"]) -> Float[Tensor, "*s n p"]:
+        """That of ``given``."""
+        return self.given.cdf(y, f)
+
+    def sample(self, f: Float[Tensor, "*s n q"], generator: torch.Generator | None = None) -> Float[Tensor, "*s n p"]:
+        """That of ``given``."""
+        return self.given.sample(f, generator)
+
+    def expected_log_prob(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
+        """The average over samples."""
+        return self.given.sampled_log_prob(y, q, self._noise(q))
+
+    def log_predictive(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
+        """That of ``given``."""
+        return self.given.log_predictive(y, q)
+
+    def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
+        """The log of the average over samples, the largest of them cut."""
+        logs = -self.given.log_prob(y, q.sample(self._noise(q)))
+        if self.n_samples > 1:
+            logs = logs.minimum(logs.detach().quantile(1 - 1 / math.sqrt(self.n_samples), 0))
+        return log_average(logs, logs.new_full((self.n_samples,), -math.log(self.n_samples)))
+
+    def predict(self, q: Gaussian) -> Gaussian:
+        """That of ``given``."""
+        return self.given.predict(q)
+
+    def quantiles(self, q: Gaussian | Mixture, levels: Sequence[float]) -> Float[Tensor, "l n p"]:
+        """Those of ``given``."""
+        return self.given.quantiles(q, levels)
+
+    def _noise(self, q: Gaussian) -> Float[Tensor, "k *s n q"]:
+        shape = (self.n_samples, *q.mean.shape)
+        return torch.randn(shape, generator=self.generator, dtype=q.mean.dtype).to(q.mean)

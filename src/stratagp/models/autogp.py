@@ -1,0 +1,169 @@
+"""AutoGP: sparse variational Gaussian processes for any likelihood (Krauth, Bonilla, Cutajar and Filippone 2016).
+
+``Q`` latent functions, each with a kernel and inducing points of its own, a posterior that is a mixture of Gaussians,
+and a likelihood of all of them together:
+
+    q(v) = Σₖ πₖ Πⱼ N(vⱼ; mₖⱼ, Sₖⱼ),        ℒ = Σₙ Σₖ πₖ E log p(yₙ | fₙ) − KL(q ‖ p).
+
+Hyperparameters may be learnt from the leave-one-out density instead of the bound, by turns with the bound (Algorithm 1
+of the paper) or after it.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from stratagp.errors import InputError
+from stratagp.kernels import Kernel
+from stratagp.likelihoods import GPRN, Likelihood, Sampled
+from stratagp.models.stochastic import StochasticGP
+from stratagp.objectives import elbo, leave_one_out, predictive_bound
+from stratagp.posteriors import DiagonalGaussian, FullGaussian, MixturePosterior, Posterior
+from stratagp.training.loop import History
+
+OBJECTIVES = {"elbo": elbo, "loo": leave_one_out, "ppgpr": predictive_bound}
+LOO_PARAMETERS = ("all", "hyper")
+_NODES_APART = 0.1  # standard deviation of the node functions of a network at the start
+
+
+def autogp(
+    kernel: Kernel,
+    z: Float[Tensor, "m d"],
+    likelihood: Likelihood,
+    outputs: int = 1,
+    n_components: int = 1,
+    full: bool = True,
+    shared: bool = False,
+    mean: Any = None,
+    n_samples: int | None = None,
+    generator: torch.Generator | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> StochasticGP:
+    """The model of the paper: as many latent functions as ``likelihood`` asks for, for ``outputs`` columns of targets.
+
+    Arguments:
+        kernel: the covariance function that each function starts from, bound to its columns.
+        z: the inducing points that each function starts from.
+        n_components: the size K of the mixture.
+        full: whether covariances of the posterior are full matrices, or diagonal.
+        shared: whether all functions share one kernel and one set of inducing points.
+        mean: the prior mean of all functions.
+        n_samples: samples of each row that replace closed forms and quadrature in training; None for the latter.
+        generator: where samples, and the means of a mixture at the start, come from.
+
+    >>> from stratagp import kernels as k
+    >>> from stratagp.likelihoods import Softmax
+    >>> gp = autogp(k.RBF(1.0, variance=1.0), torch.rand(5, 2), Softmax(), outputs=3, n_components=2)
+    >>> gp.belief(torch.zeros(7, 2)).parts.mean.shape
+    torch.Size([2, 7, 3])
+    """
+    q = likelihood.functions(outputs)
+    posterior = _posterior(len(z), q, n_components, full, generator)
+    own = q > 1 and not shared
+    kernel = copy.deepcopy(kernel).replicate(q) if own and kernel.functions is None else kernel
+    observed = likelihood if n_samples is None else Sampled(likelihood, n_samples, generator)
+    points = z.expand(q, -1, -1).clone() if own else z
+    gp = StochasticGP(kernel, points, observed, mean, q, posterior=posterior, dtype=dtype)
+    if isinstance(likelihood, GPRN):
+        _leave_saddle(gp, likelihood, generator)
+    return gp
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One stretch of training: which objective, over how many epochs, and what moves.
+
+    ``parameters`` is "all", "hyper" (kernels, likelihood and inducing points) or "posterior".
+    """
+
+    objective: str
+    epochs: int
+    parameters: str = "all"
+
+
+def phases(objective: str, epochs: int, loo_parameters: str = "all", phase_epochs: int | None = None) -> list[Phase]:
+    """How ``epochs`` of training by an objective are spent.
+
+    "elbo" and "ppgpr" are one phase. "loo" with ``loo_parameters="hyper"`` is Algorithm 1: phases of the bound for all
+    parameters and of the leave-one-out density for hyperparameters and inducing points take turns, each of
+    ``phase_epochs`` (a quarter of all where it is left out); the last phase is the bound for the posterior alone, which
+    would otherwise lag behind its hyperparameters. With "all" the leave-one-out density moves the posterior too,
+    after one phase of the bound, until the end.
+
+    >>> [(p.objective, p.epochs, p.parameters) for p in phases("loo", 100, "hyper", 30)]
+    [('elbo', 30, 'all'), ('loo', 30, 'hyper'), ('elbo', 30, 'all'), ('loo', 10, 'hyper'), ('elbo', 30, 'posterior')]
+    >>> [(p.objective, p.epochs, p.parameters) for p in phases("loo", 100)]
+    [('elbo', 25, 'all'), ('loo', 75, 'all')]
+    """
+    if objective not in OBJECTIVES:
+        raise InputError(f"objective must be one of {', '.join(OBJECTIVES)}, got {objective!r}")
+    if loo_parameters not in LOO_PARAMETERS:
+        raise InputError(f"loo_parameters must be one of {', '.join(LOO_PARAMETERS)}, got {loo_parameters!r}")
+    if objective != "loo":
+        return [Phase(objective, epochs)]
+    each = max(1, epochs // 4 if phase_epochs is None else phase_epochs)
+    if loo_parameters == "all":
+        return [Phase("elbo", min(each, epochs)), Phase("loo", max(0, epochs - each))]
+    kinds = ("elbo", "all"), ("loo", "hyper")
+    turns = [(kinds[i // each % 2], min(each, epochs - i)) for i in range(0, epochs, each)]
+    return [*(Phase(name, size, moves) for (name, moves), size in turns), Phase("elbo", each, "posterior")]
+
+
+def fit_phases(gp: StochasticGP, x: Any, y: Any, plan: list[Phase], **options: Any) -> list[History]:
+    """Train through a plan; ``options`` are those of :meth:`StochasticGP.fit`, for all phases. One history for each.
+
+    A phase that is interrupted, or out of time, is the last.
+    """
+    histories = []
+    for phase in plan:
+        if phase.epochs == 0:
+            continue
+        history = gp.fit(
+            x,
+            y,
+            OBJECTIVES[phase.objective],
+            epochs=phase.epochs,
+            parameters=_moving(gp, phase.parameters),
+            **options,
+        )
+        histories.append(history)
+        if history.ending in ("interrupted", "out of time", "diverged"):
+            break
+    return histories
+
+
+def _moving(gp: StochasticGP, what: str) -> list[nn.Parameter] | None:
+    if what == "all":
+        return None
+    own = list(gp.layer.posterior.parameters())
+    if what == "posterior":
+        return own
+    return [p for p in gp.parameters() if p.requires_grad and not any(p is each for each in own)]
+
+
+def _posterior(m: int, q: int, n_components: int, full: bool, generator: torch.Generator | None) -> Posterior:
+    if n_components > 1:
+        return MixturePosterior(m, q, n_components, full, generator=generator)
+    return (FullGaussian if full else DiagonalGaussian)(m, q)
+
+
+def _leave_saddle(gp: StochasticGP, likelihood: GPRN, generator: torch.Generator | None) -> None:
+    """Means of a network's weights at one, and of its nodes at random: with both at zero no gradient moves them."""
+    k = likelihood.n_nodes
+    posterior: Any = gp.layer.posterior
+    mean = posterior.components.mean if isinstance(posterior, MixturePosterior) else posterior.mean
+    with torch.no_grad():
+        q, m = posterior.shape
+        factor = gp.layer.factor()
+        ones = torch.ones(m, 1, dtype=torch.float64)
+        whitened = torch.linalg.solve_triangular(factor, ones.expand(*factor.shape[:-1], 1), upper=False)[..., 0]
+        by_component = mean.data.reshape(-1, q, m)
+        by_component[:, : q - k] = (whitened[: q - k] if whitened.dim() == 2 else whitened).to(mean)
+        shape = (len(by_component), k, m)
+        by_component[:, q - k :] = _NODES_APART * torch.randn(shape, generator=generator, dtype=torch.float64).to(mean)

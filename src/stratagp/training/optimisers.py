@@ -1,0 +1,201 @@
+"""What moves parameters in mini-batch training: Adam or RMSProp, natural gradients, and a way back to a good state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from stratagp.errors import InputError
+from stratagp.posteriors import FullGaussian
+from stratagp.training.natural_gradient import natural_step
+
+Groups = list[dict[str, Any]]
+Rates = Sequence[tuple[Iterable[nn.Parameter], float]]
+"""Parameters with the factor of the rate that is theirs."""
+
+OPTIMISERS: dict[str, Callable[[Groups], torch.optim.Optimizer]] = {
+    "adam": lambda groups: torch.optim.Adam(groups, fused=True),
+    "rmsprop": lambda groups: torch.optim.RMSprop(
+        groups, alpha=0.9, foreach=True
+    ),  # the decay of TensorFlow, as AutoGP
+}
+
+
+class Mover:
+    """Steps down the gradients of chosen parameters: of most by ``optimiser``, of posteriors by natural gradients.
+
+    Arguments:
+        moving: the parameters that may change.
+        optimiser: ``"adam"`` or ``"rmsprop"``.
+        rate: its step.
+        rates: factors of ``rate`` for some parameters.
+        natural: the posteriors with steps of their own; those whose parameters are not among ``moving`` rest.
+        natural_rates: their step at the start and at the end of a schedule that falls from 1 to 0.
+        clip: the largest norm of the gradients that ``optimiser`` sees, taken over all of them.
+    """
+
+    def __init__(
+        self,
+        moving: list[nn.Parameter],
+        optimiser: str,
+        rate: float,
+        rates: Rates,
+        natural: Sequence[FullGaussian],
+        natural_rates: tuple[float, float],
+        clip: float | None,
+    ) -> None:
+        _check(optimiser, rate, natural_rates[0], clip)
+        self.moving, self.rate, self.natural_rates, self.clip = moving, rate, natural_rates, clip
+        self.natural = _able(natural, moving)
+        own = {id(p) for posterior in self.natural for p in posterior.parameters()}
+        groups = _groups([p for p in moving if id(p) not in own], rates)
+        self.free = [p for group in groups for p in group["params"]]
+        self.optimiser = OPTIMISERS[optimiser](groups) if groups else None
+        self.curvature = [p for p in moving if id(p) in own]
+
+    def clear(self) -> None:
+        """Forget the gradients."""
+        for parameter in self.moving:
+            parameter.grad = None
+
+    def survey(self, value: Tensor) -> tuple[float, float]:
+        """The objective, and the norm of the gradients of the optimiser; NaN for both where anything is not finite.
+
+        One number is read for all, since a test of each parameter would cost more than the step.
+        """
+        gradients = [[p.grad for p in part if p.grad is not None] for part in (self.free, self.curvature)]
+        norms = [torch._foreach_norm(part) if part else () for part in gradients]
+        found, *lengths = torch.stack([value.detach().reshape(()), *norms[0], *norms[1]]).tolist()
+        if not all(map(math.isfinite, (found, *lengths))):
+            return math.nan, math.nan
+        return found, math.hypot(*lengths[: len(gradients[0])])
+
+    def step(self, share: float, factor: float, norm: float) -> None:
+        """One step down gradients of that ``norm``, at a ``share`` of the schedule and times ``factor``."""
+        if self.optimiser is not None:
+            if self.clip is not None and norm > self.clip:
+                torch._foreach_mul_([p.grad for p in self.free if p.grad is not None], self.clip / norm)
+            for group in self.optimiser.param_groups:
+                group["lr"] = factor * share * group["factor"] * self.rate
+            self.optimiser.step()
+        first, last = self.natural_rates
+        for posterior in self.natural:
+            natural_step(posterior, min(1.0, factor * (last + (first - last) * share)))
+
+
+class Snapshot:
+    """A copy of tensors (and of the state of an optimiser), to return to.
+
+    >>> x = nn.Parameter(torch.ones(1))
+    >>> snapshot = Snapshot([x], nn.Module())
+    >>> snapshot.take()
+    >>> _ = x.data.fill_(5.0)
+    >>> snapshot.restore()
+    >>> x.item()
+    1.0
+    """
+
+    def __init__(
+        self, moving: list[nn.Parameter], module: nn.Module, optimiser: torch.optim.Optimizer | None = None
+    ) -> None:
+        self.moving, self.module, self.optimiser = moving, module, optimiser
+        self.copies: list[Tensor] | None = None
+        self.state: dict[Any, dict[str, Any]] = {}
+
+    def take(self) -> None:
+        """Copy the present values, into the same memory every time."""
+        with torch.no_grad():
+            if self.copies is None:
+                self.copies = [tensor.clone() for tensor in self._tensors()]
+            else:
+                torch._foreach_copy_(self.copies, self._tensors())
+        if self.optimiser is not None:
+            self.state = {p: _cloned(own) for p, own in self.optimiser.state.items()}
+
+    def restore(self) -> None:
+        """Go back to the copy, if one was taken."""
+        if self.copies is None:
+            return
+        with torch.no_grad():
+            torch._foreach_copy_(self._tensors(), self.copies)
+        if self.optimiser is not None:
+            self.optimiser.state.clear()
+            self.optimiser.state.update({p: _cloned(own) for p, own in self.state.items()})
+
+    def _tensors(self) -> list[Tensor]:
+        return [*self.moving, *self.module.buffers()]
+
+
+def chosen(module: nn.Module, parameters: Iterable[nn.Parameter] | None) -> list[nn.Parameter]:
+    """The parameters that training may move, each once: those that require gradients, of all or of the given ones."""
+    asked = list(module.parameters() if parameters is None else parameters)
+    moving = list({id(p): p for p in asked if p.requires_grad}.values())
+    if not moving:
+        where = "module" if parameters is None else "parameters"
+        raise InputError(f"{where} has nothing to train: give at least one parameter that requires gradients")
+    return moving
+
+
+@contextmanager
+def only(module: nn.Module, moving: list[nn.Parameter]) -> Iterator[None]:
+    """No gradients for the parameters of ``module`` that do not move, as long as this lasts."""
+    ours = {id(p) for p in moving}
+    resting = [p for p in module.parameters() if p.requires_grad and id(p) not in ours]
+    try:
+        for parameter in resting:
+            parameter.requires_grad_(False)
+        yield
+    finally:
+        for parameter in resting:
+            parameter.requires_grad_(True)
+
+
+def _able(natural: Sequence[FullGaussian], moving: list[nn.Parameter]) -> list[FullGaussian]:
+    """The posteriors that move; a natural step moves mean and scale together."""
+    ours = {id(p) for p in moving}
+    able = []
+    for posterior in natural:
+        share = [id(p) in ours for p in posterior.parameters()]
+        if any(share) and not all(share):
+            raise InputError(
+                "parameters has only a part of a posterior that moves by natural gradients: give all or none"
+            )
+        if all(share):
+            able.append(posterior)
+    return able
+
+
+def _groups(free: list[nn.Parameter], rates: Rates) -> Groups:
+    """The parameters of the optimiser, together with those that have the same factor of the rate."""
+    factors: dict[int, float] = {}
+    for parameters, factor in rates:
+        if not 0 < factor < math.inf:
+            raise InputError(f"rates must have positive factors, got {factor}: leave out of parameters what shall rest")
+        for parameter in parameters:
+            if id(parameter) in factors:
+                raise InputError("rates has a parameter twice: give each of them one factor")
+            factors[id(parameter)] = factor
+    groups: dict[float, list[nn.Parameter]] = {}
+    for parameter in free:
+        groups.setdefault(factors.get(id(parameter), 1.0), []).append(parameter)
+    return [{"params": own, "factor": factor} for factor, own in groups.items()]
+
+
+def _cloned(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: value.clone() if isinstance(value, Tensor) else value for name, value in state.items()}
+
+
+def _check(optimiser: str, rate: float, natural_rate: float, clip: float | None) -> None:
+    if optimiser not in OPTIMISERS:
+        raise InputError(f"optimiser must be one of {', '.join(OPTIMISERS)}; got {optimiser!r}")
+    if not rate > 0:
+        raise InputError(f"rate must be positive, got {rate}")
+    if not 0 < natural_rate <= 1:
+        raise InputError(f"natural_rate must be above 0 and at most 1, got {natural_rate}")
+    if clip is not None and not clip > 0:
+        raise InputError(f"clip must be positive, got {clip}: leave it out for gradients as they are")
