@@ -84,7 +84,8 @@ class _GaussianKernel(torch.autograd.Function):
             h = grad * k
             points = contract(-0.5 * h, *centre(x, z), weight, ctx.needs_input_grad, ctx.same)
             return *points, (h / variance).sum_to_size(variance.shape)
-        return _gaussian_backward(grad, k, *ctx.centred, weight, variance, ctx.needs_input_grad, ctx.same)
+        xc, zc = ctx.centred
+        return _gaussian_backward(grad, k, xc, zc, weight, variance, ctx.needs_input_grad, ctx.same)
 
 
 def _squares(x: Tensor, z: Tensor, weight: Tensor) -> Tensor:
