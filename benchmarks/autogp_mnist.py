@@ -44,8 +44,8 @@ class Stage(NamedTuple):
 
 
 RUNS = {
-    "leave-one-out": [Stage("elbo", 4, 0.01), *[Stage("loo", 20, 0.01)] * 4, Stage("loo", 80, 0.01, falls=True)],
-    "bound": [Stage("elbo", 15, 0.01), Stage("elbo", 15, 0.01), Stage("elbo", 20, 0.01, falls=True)],
+    "leave-one-out": [Stage("elbo", 4, 0.01), *[Stage("loo", 20, 0.01)] * 3, Stage("loo", 60, 0.01, falls=True)],
+    "bound": [Stage("elbo", 20, 0.01), Stage("elbo", 20, 0.01, falls=True)],
 }
 QUICK = {"bound": [Stage("elbo", 1, 0.01)], "leave-one-out": [Stage("elbo", 1, 0.01), Stage("loo", 1, 0.01)]}
 

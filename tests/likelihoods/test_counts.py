@@ -221,3 +221,22 @@ def test_bad_observations_are_refused(likelihood, y, message):
 def test_bad_arguments_are_refused(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_large_counts_in_single_precision():
+    y = torch.tensor([[1e7]])
+    for likelihood in (Poisson(), NegativeBinomial(1e-12)):
+        expected = likelihood.log_prob(y.double(), y.double().log()).item()
+        assert likelihood.log_prob(y, y.log()).item() == pytest.approx(expected, abs=0.5)  # the log itself is rounded
+
+
+def test_leave_one_out_of_hardly_dispersed_counts_is_that_of_poisson_ones():
+    y, q = torch.tensor([[100.0]]).double(), Gaussian(torch.tensor([[4.6]]).double(), torch.tensor([[0.01]]).double())
+    found = NegativeBinomial(1e-8).log_reciprocal(y, q).item()
+    assert found == pytest.approx(Poisson().log_reciprocal(y, q).item(), abs=1e-3)
+
+
+def test_moments_of_rates_stay_finite():
+    for mean, var, dtype in ((-120.0, 100.0, torch.float32), (-900.0, 900.0, torch.float64)):
+        found = Poisson().predict(Gaussian(torch.full((1, 1), mean, dtype=dtype), torch.full((1, 1), var, dtype=dtype)))
+        assert found.var.isfinite().all()

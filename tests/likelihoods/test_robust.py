@@ -271,3 +271,37 @@ def test_bad_arguments_are_refused(ask, message):
 def test_classes_without_order_have_no_quantiles():
     with pytest.raises(UnsupportedError, match="no quantiles"):
         RobustMax().quantiles(belief(q=3), [0.5])
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: LaplaceNoise(0.02), lambda: StudentT(scale=0.02)], ids=["laplace", "student-t"]
+)
+def test_quantiles_where_the_noise_is_narrow(make):
+    wide = Gaussian(torch.zeros(1, 2, dtype=torch.float64), torch.ones(1, 2, dtype=torch.float64))
+    found = make().quantiles(wide, [0.025, 0.3]).detach()
+    torch.testing.assert_close(
+        found, torch.tensor([-1.95996, -0.52440]).to(found).reshape(2, 1, 1).expand(2, 1, 2), rtol=0, atol=2e-3
+    )
+
+
+def test_heteroscedastic_with_little_noise():
+    q = Gaussian(torch.tensor([[0.0, -9.0]], dtype=torch.float64), torch.tensor([[1.0, 1e-6]], dtype=torch.float64))
+    found = Heteroscedastic().quantiles(q, [0.025, 0.3]).flatten()
+    torch.testing.assert_close(
+        found, math.sqrt(1 + math.exp(-9)) * torch.tensor([-1.95996, -0.52440], dtype=torch.float64), rtol=0, atol=1e-4
+    )
+    known = Gaussian(
+        torch.tensor([[0.3, -1.0]], dtype=torch.float64), torch.tensor([[0.2, 1e-12]], dtype=torch.float64)
+    )
+    y = torch.ones(1, 1, dtype=torch.float64)
+    plain = GaussianNoise(math.exp(-1.0)).log_reciprocal(y, Gaussian(known.mean[:, :1], known.var[:, :1]))
+    torch.testing.assert_close(Heteroscedastic().log_reciprocal(y, known), plain.detach(), rtol=0, atol=1e-5)
+
+
+def test_networks_with_little_noise():
+    """One node with weight one is a Gaussian process with noise."""
+    q = Gaussian(torch.tensor([[1.0, 0.0]], dtype=torch.float64), torch.tensor([[1e-14, 1.0]], dtype=torch.float64))
+    for y in (0.0, 0.5, 3.0):
+        expected = torch.distributions.Normal(0.0, math.sqrt(1.0001)).log_prob(torch.tensor(y, dtype=torch.float64))
+        found = GPRN(1, 1e-4).log_predictive(torch.tensor([[y]], dtype=torch.float64), q)
+        assert found.item() == pytest.approx(expected.item(), abs=1e-6)

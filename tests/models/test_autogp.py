@@ -154,12 +154,15 @@ def test_a_network_learns_two_outputs():
 def test_plans():
     assert phases("elbo", 7) == [Phase("elbo", 7)]
     assert phases("ppgpr", 7, phase_epochs=2) == [Phase("ppgpr", 7)]
-    assert phases("loo", 8, phase_epochs=3) == [Phase("elbo", 3), Phase("loo", 5)]
-    assert phases("loo", 2, phase_epochs=5) == [Phase("elbo", 2), Phase("loo", 0)]
-    for epochs in (1, 2, 3, 7, 40):
+    assert phases("loo", 8, "all", phase_epochs=3) == [Phase("elbo", 3), Phase("loo", 5)]
+    for how, shortest in (("all", 6), ("hyper", 11)):
+        assert any(phase.objective == "loo" for phase in phases("loo", shortest, how, 5))
+        with pytest.raises(InputError, match="leave none for leave-one-out"):
+            phases("loo", shortest - 1, how, 5)
+    for epochs in (3, 7, 40):
         plan = phases("loo", epochs, "hyper")
         each = max(1, epochs // 4)
-        assert sum(phase.epochs for phase in plan) == epochs + each
+        assert sum(phase.epochs for phase in plan) == epochs
         assert plan[-1] == Phase("elbo", each, "posterior")
         assert [phase.objective for phase in plan[:-1]] == (["elbo", "loo"] * 20)[: len(plan) - 1]
         assert {phase.parameters for phase in plan if phase.objective == "loo"} <= {"hyper"}
@@ -189,7 +192,7 @@ def test_phases_move_what_they_say(objective, components):
 def test_algorithm_one_ends_with_the_bound():
     gp = regression()
     histories = fit_phases(gp, X, Y, phases("loo", 12, "hyper", 4), batch_size=20, rate=0.03)
-    assert [history.steps for history in histories] == [12, 12, 12, 12]
+    assert [history.steps for history in histories] == [12, 12, 12]
     # the last phase has fitted the posterior to the hyperparameters that it found
     before = gp.elbo(X, Y).value
     optimal = copy.deepcopy(gp)

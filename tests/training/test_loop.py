@@ -1,6 +1,7 @@
 """The training loop on objectives whose answer is known, and on ones that go wrong."""
 
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -429,3 +430,49 @@ def test_bad_arguments_are_refused(options, message):
     line = Line()
     with pytest.raises(InputError, match=message):
         train(line.score, line, **{"data": (X, Y), **options})
+
+
+def test_an_objective_that_falls_without_end_is_turned_back():
+    """Finite all the way down: a step that is far too long overshoots, and the next one more."""
+    weight = nn.Parameter(torch.ones(1, dtype=torch.float64))
+    module = nn.Module()
+    module.weight = weight
+    data = torch.zeros(4, 1, dtype=torch.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        history = train(
+            lambda x: -weight.abs().pow(8).sum() + 0 * x.sum(),
+            module,
+            (data,),
+            batch_size=4,
+            steps=200,
+            rate=30.0,
+            schedule=constant,
+        )
+    assert history.halvings > 0
+    assert weight.abs().item() < 30
+
+
+def test_an_interruption_keeps_the_best_state():
+    weight = nn.Linear(1, 1, bias=False).double()
+    x = torch.linspace(-1, 1, 8, dtype=torch.float64)[:, None]
+    seen = []
+
+    def score():
+        seen.append(weight.weight.item())
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+        return -len(seen)  # the first is the best
+
+    history = train(
+        lambda x: -(weight(x) - 3 * x).square().sum(),
+        weight,
+        (x,),
+        batch_size=8,
+        epochs=10,
+        rate=0.1,
+        score=score,
+        dtype=torch.float64,
+    )
+    assert history.ending == "interrupted"
+    assert weight.weight.item() == seen[0]

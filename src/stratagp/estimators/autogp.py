@@ -21,12 +21,18 @@ from stratagp.likelihoods import Likelihood
 
 _CLASS_SAMPLES = 20  # of a softmax, in the bound
 _LATENT = 4.0  # the variance of latent functions of classes at the start
+
+
+def _each(value: float, outputs: int) -> Any:
+    return value if outputs == 1 else [value] * outputs
+
+
 _LOCATION_SCALE: dict[
     str, Any
 ] = {  # likelihoods that do not mind where zero is, or how long a unit: targets are scaled
-    "gaussian": lambda p: lik.GaussianNoise(0.1 if p == 1 else [0.1] * p),
-    "student-t": lambda p: lik.StudentT(scale=0.3),
-    "laplace": lambda p: lik.LaplaceNoise(0.3),
+    "gaussian": lambda p: lik.GaussianNoise(_each(0.1, p)),
+    "student-t": lambda p: lik.StudentT(scale=_each(0.3, p)),
+    "laplace": lambda p: lik.LaplaceNoise(_each(0.3, p)),
     "heteroscedastic": lambda p: lik.Heteroscedastic(),
     "gprn": lambda p: lik.GPRN(noise=[0.1] * p),
 }
@@ -39,7 +45,9 @@ _OTHERS: dict[str, Any] = {
     "weibull": lambda p: lik.Weibull(),
     "log-normal": lambda p: lik.LogNormal(),
 }
+_DIRECT = (lik.GaussianNoise, lik.StudentT, lik.LaplaceNoise)  # a function for each target, in its unit
 _SCALABLE = (lik.GaussianNoise, lik.StudentT, lik.LaplaceNoise, lik.Heteroscedastic, lik.GPRN)
+_OF_CLASSES = (lik.Softmax, lik.Bernoulli, lik.RobustMax, lik.Ordinal)
 _CLASSES: dict[str, Any] = {"softmax": lik.Softmax, "bernoulli": lik.Bernoulli, "robust-max": lik.RobustMax}
 
 
@@ -54,19 +62,21 @@ class AutoGPRegressor(RegressorMixin, VariationalEstimator):
         covariance: of each of them, "full" or "diagonal".
         likelihood: how targets come from the functions: "gaussian" (also "auto"), "student-t", "laplace",
             "heteroscedastic", "gprn" (a regression network for several targets), "poisson", "negative-binomial",
-            "gamma", "exponential", "beta", "weibull", "log-normal" (these two take times, or columns of times and
-            whether the event was observed), or a :class:`~stratagp.likelihoods.Likelihood`.
+            "gamma", "exponential", "beta", "weibull", "log-normal"; or a :class:`~stratagp.likelihoods.Likelihood`,
+            whose values are those of standardised targets where it can be scaled (the first five). Counts may have a
+            second column, the exposure; times one that tells whether the event was observed (1) or not yet (0).
         objective: "elbo" (the variational bound), "loo" (the leave-one-out density, after the bound) or "ppgpr" (the
             predictive density with the divergence as a regulariser).
-        loo_parameters: what the leave-one-out density moves: "all", or "hyper": kernels, likelihood and inducing points
-            only, in turns with the bound (Algorithm 1 of Krauth et al. 2016).
-        phase_epochs: the length of a phase of the bound before "loo", and of each turn; a quarter of all by default.
+        loo_parameters: what the leave-one-out density moves: "hyper", that is kernels, likelihood and inducing points,
+            in turns with the bound (Algorithm 1 of Krauth et al. 2016); or "all", which fits better where there are
+            many rows for each inducing point, and overfits few: hold rows out by ``validation`` then.
+        phase_epochs: the length of the bound's phase before "loo", and of each turn; a quarter of all by default.
         n_samples: replaces closed forms and quadrature by that many samples of each row; None or "auto" does not.
         shared: whether all functions share one kernel and one set of inducing points.
         batch_size: rows of a step.
         max_epochs: how often to go over the data; at least 1000 steps are made.
         rate: of Adam.
-        validation: a share of the rows to hold out; the state that predicts them best is kept.
+        validation: a share of the rows to hold out; each phase of training ends in the state that predicts them best.
         patience: epochs to wait for a better one before a phase is ended.
         precision: of training, "float32" or "float64"; predictions are in the latter.
         standardise: "targets" (for likelihoods that can be scaled), "both" also centres and scales inputs, "none".
@@ -93,8 +103,12 @@ class AutoGPRegressor(RegressorMixin, VariationalEstimator):
             self.one_target_ = targets.ndim == 1
             targets = targets.reshape(len(targets), -1)
             likelihood, scalable = _likelihood(self.likelihood, targets.shape[1])
-            scaled = scalable and self.standardise != "none"
-            p = targets.shape[1]
+            scaled, p = scalable and self.standardise != "none", targets.shape[1]
+            if scalable and not scaled and not isinstance(self.likelihood, Likelihood):
+                raise InputError(
+                    f"standardise='none' leaves the start values of likelihood={self.likelihood!r} without a unit: let "
+                    "targets be standardised, or give a Likelihood with values that suit them"
+                )
             self.scale_ = TargetScale.of(targets) if scaled else TargetScale(np.zeros(p), np.ones(p))
             y = torch.from_numpy(self.scale_.to_standard(targets))
             self._fit_model(kernel, points, y, likelihood, p)
@@ -141,6 +155,13 @@ class AutoGPRegressor(RegressorMixin, VariationalEstimator):
             drawn = [gp.likelihood.sample(f, generator) for f in functions]
         return np.stack([self._shaped(self._back(each)) for each in drawn], axis=-1)
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """``R²``; for observations with a second column (exposure, censoring) the mean log predictive density."""
+        check_is_fitted(self, "beliefs_")
+        if self.engine_.model.likelihood.functions(len(self.scale_.mean)) < len(self.scale_.mean):
+            return float(np.average(self.log_predictive_density(X, y), weights=sample_weight))
+        return float(super().score(X, y, sample_weight))
+
     def _validation_score(self, x: Tensor, y: Tensor) -> float:
         return float(self.engine_.model.log_predictive(x, y).double().mean())
 
@@ -159,6 +180,12 @@ class AutoGPRegressor(RegressorMixin, VariationalEstimator):
     def _target_scales(self) -> np.ndarray:
         return self.scale_.scale
 
+    def _function_scales(self) -> np.ndarray:
+        """The unit of each latent function: that of its target, or none where functions are not targets."""
+        functions = len(self.engine_.model.marginals(self.engine_.data.x[:1]).mean[0])
+        simple = isinstance(self.engine_.model.likelihood, _DIRECT) and functions == len(self.scale_.scale)
+        return self.scale_.scale if simple else np.ones(functions)
+
     def _log_unit(self) -> float:
         return float(len(self.engine_.data.y) * np.log(self.scale_.scale).sum())
 
@@ -173,7 +200,7 @@ class AutoGPClassifier(ClassifierMixin, VariationalEstimator):
 
     Arguments:
         likelihood: "auto" (a logit of one function for two classes, a softmax for more), "softmax", "bernoulli",
-            "robust-max", or a :class:`~stratagp.likelihoods.Likelihood` of class numbers.
+            "robust-max", or one of these (or an ``Ordinal``) of :mod:`stratagp.likelihoods`.
         n_samples: of each row in the bound; "auto" takes 20 for the softmax, and quadrature otherwise, as None does.
         others: as in :class:`AutoGPRegressor`.
 
@@ -191,7 +218,7 @@ class AutoGPClassifier(ClassifierMixin, VariationalEstimator):
             kernel, points = self._learn_inputs(X)
             self.classes_, codes = encode_labels(self, y, len(points))
             likelihood = self._class_likelihood(len(self.classes_))
-            outputs = 1 if isinstance(likelihood, lik.Bernoulli) else len(self.classes_)
+            outputs = 1 if isinstance(likelihood, (lik.Bernoulli, lik.Ordinal)) else len(self.classes_)
             self._fit_model(kernel, points, torch.from_numpy(codes).double()[:, None], likelihood, outputs)
         return self
 
@@ -206,7 +233,12 @@ class AutoGPClassifier(ClassifierMixin, VariationalEstimator):
         return self._probabilities(self.inputs_.points(self, X).values)
 
     def _probabilities(self, x: Tensor) -> np.ndarray:
-        found = _array(self.engine_.model.predict(x).mean)
+        gp = self.engine_.model
+        ordinal = gp.likelihood.given if isinstance(gp.likelihood, lik.Sampled) else gp.likelihood
+        if isinstance(ordinal, lik.Ordinal):
+            with torch.no_grad():
+                return _array(ordinal.probabilities(gp.marginals(x)))
+        found = _array(gp.predict(x).mean)
         found = np.concatenate([1 - found, found], 1) if found.shape[1] == 1 else found
         return found / found.sum(1, keepdims=True)
 
@@ -216,6 +248,9 @@ class AutoGPClassifier(ClassifierMixin, VariationalEstimator):
 
     def _class_likelihood(self, n_classes: int) -> Likelihood:
         if isinstance(self.likelihood, Likelihood):
+            if not isinstance(self.likelihood, _OF_CLASSES):
+                names = ", ".join(kind.__name__ for kind in _OF_CLASSES)
+                raise InputError(f"likelihood must be one of classes ({names}), got {type(self.likelihood).__name__}")
             return copy.deepcopy(self.likelihood)
         name = ("bernoulli" if n_classes == 2 else "softmax") if self.likelihood == "auto" else self.likelihood
         if not isinstance(name, str) or name not in _CLASSES:

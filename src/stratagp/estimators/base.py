@@ -150,6 +150,10 @@ class GPEstimator(BaseEstimator, ABC):
         """The units of each target."""
         return np.ones(1)
 
+    def _function_scales(self) -> np.ndarray:
+        """The units of each latent function."""
+        return self._target_scales()
+
     @cached_property
     def hyperparameters_(self) -> HyperparameterTable:
         """The learnt values with standard errors from the curvature of the score.
@@ -160,7 +164,8 @@ class GPEstimator(BaseEstimator, ABC):
         """
         check_is_fitted(self, "engine_")
         criterion = getattr(self, "criterion_", None)  # mini-batches leave none, and so no curvature
-        return table_in_users_units(self.model_, criterion, self.kernel_, self.inputs_.columns, self._target_scales())
+        scales = self._target_scales(), self._function_scales()
+        return table_in_users_units(self.model_, criterion, self.kernel_, self.inputs_.columns, *scales)
 
     @cached_property
     def relevance_(self) -> np.ndarray:

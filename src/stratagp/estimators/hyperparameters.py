@@ -180,9 +180,14 @@ def set_learnt(module: torch.nn.Module, theta: Any) -> None:
 
 
 def table_in_users_units(
-    module: Parameterised, criterion: Criterion | None, kernel: Kernel, columns: list[str], scales: np.ndarray
+    module: Parameterised,
+    criterion: Criterion | None,
+    kernel: Kernel,
+    columns: list[str],
+    scales: np.ndarray,
+    function_scales: np.ndarray,
 ) -> HyperparameterTable:
-    """The learnt values with their uncertainty; variances and noise in the squared units of the target.
+    """The learnt values with their uncertainty; variances and noise in squared units of the targets and functions.
 
     Inducing points are left out. Without a criterion there are values only.
     """
@@ -191,7 +196,9 @@ def table_in_users_units(
     in_units = {f"{name}.variance" if name else "variance" for name in names} | set(_NOISES)
     objective = None if criterion is None else criterion.objective
     rows = curvature.table(module, objective, columns or None, without=["z"]).rows
-    return HyperparameterTable(tuple(_in_units(row, scales) if _stem(row) in in_units else row for row in rows))
+    units = [scales if _stem(row) in _NOISES else function_scales for row in rows]
+    shown = [_in_units(row, u) if _stem(row) in in_units else row for row, u in zip(rows, units, strict=True)]
+    return HyperparameterTable(tuple(shown))
 
 
 def _stem(row: Hyperparameter) -> str:
@@ -199,9 +206,9 @@ def _stem(row: Hyperparameter) -> str:
 
 
 def _in_units(row: Hyperparameter, scales: np.ndarray) -> Hyperparameter:
-    """Squared units of the target: its own for a noise of several, else of them all on average."""
+    """Squared units: its own of a value for each target or function, else of them all on average."""
     index = row.name.partition("[")[2].rstrip("]")
-    own = _stem(row) in _NOISES and index.isdigit()
+    own = index.isdigit() and int(index) < len(scales)
     return _scaled(row, float(scales[int(index)] ** 2 if own else np.mean(scales**2)))
 
 

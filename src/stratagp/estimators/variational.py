@@ -16,7 +16,7 @@ from stratagp.estimators.base import GPEstimator
 from stratagp.estimators.engines import Data
 from stratagp.estimators.inputs import Points
 from stratagp.estimators.stochastic import MiniBatches
-from stratagp.kernels import RBF, Kernel
+from stratagp.kernels import RBF, Kernel, Stationary
 from stratagp.likelihoods import Likelihood
 from stratagp.means import Constant
 from stratagp.models.autogp import LOO_PARAMETERS, OBJECTIVES, autogp, fit_phases, phases
@@ -58,7 +58,7 @@ class VariationalEstimator(GPEstimator):
         covariance: Any = "full",
         likelihood: Any = "auto",
         objective: Any = "elbo",
-        loo_parameters: Any = "all",
+        loo_parameters: Any = "hyper",
         phase_epochs: Any = None,
         n_samples: Any = "auto",
         shared: Any = False,
@@ -133,7 +133,7 @@ class VariationalEstimator(GPEstimator):
         with torch.no_grad():
             likelihood.log_prob(y, torch.zeros(len(y), likelihood.functions(outputs)).double())  # refuses bad targets
         start = likelihood.start(y[torch.randperm(len(y), generator=generator)[:_ROWS]])
-        z = _inducing_points(x, self.n_inducing, self._seed())
+        z = _inducing_points(kernel, x, self.n_inducing, self._seed())
         gp = autogp(
             kernel,
             z,
@@ -189,9 +189,10 @@ class VariationalEstimator(GPEstimator):
         return self.engine_.model.marginals(points).mean.double().numpy()
 
 
-def _inducing_points(x: Float[Tensor, "n d"], m: int, seed: int) -> Float[Tensor, "m2 d"]:
-    """Centres of clusters of standardised columns, in the units of the columns."""
-    scale = spreads(x)
+def _inducing_points(kernel: Kernel, x: Float[Tensor, "n d"], m: int, seed: int) -> Float[Tensor, "m2 d"]:
+    """Centres of clusters, in units of the kernel's lengthscales if it has them, else of the spreads of columns."""
+    lengthscale = kernel.lengthscale.detach() if isinstance(kernel, Stationary) else spreads(x)
+    scale = lengthscale.expand(x.shape[1])
     return kmeans_points(x / scale, m, seed) * scale
 
 

@@ -87,15 +87,27 @@ class Inducing(Layer):
         """The lower Cholesky factor of ``k(z, z)`` with its jitter, in float64: the costly part that all rows share."""
         return cholesky(self._inducing_covariance(), _CovarianceOfPoints(self.kernel))
 
-    def forward(self, x: Any, factor: Float[Tensor, "*q m m"] | None = None) -> Gaussian | Mixture:
-        """The belief at points ``*s n d``, each part ``*s n q``; ``factor`` is :meth:`factor` where it is known."""
+    def whitener(self) -> Float[Tensor, "*q m m"]:
+        """``L⁻¹`` without a graph, in float64: what predictions of many batches share."""
+        with torch.no_grad():
+            return _inverse(self.factor())
+
+    def forward(self, x: Any, whitener: Float[Tensor, "*q m m"] | None = None) -> Gaussian | Mixture:
+        """The belief at points ``*s n d``, each part ``*s n q``.
+
+        ``whitener`` is :meth:`whitener` where it is known, for predictions: gradients would not pass through it.
+        """
+        if whitener is not None and torch.is_grad_enabled():
+            raise InputError(
+                "a known whitener is for predictions: call the layer inside torch.no_grad(), or without it"
+            )
         x = as_tensor(x, "x")
         if x.dim() < 2 or x.shape[-1] != self.z.shape[-1]:
             raise InputError(
                 f"x must be points (n, {self.z.shape[-1]}), as z has that many columns, got {tuple(x.shape)}"
             )
         x = x if x.is_floating_point() else x.double()
-        belief = self._rows(x.flatten(0, -2), factor)
+        belief = self._rows(x.flatten(0, -2), whitener)
         if isinstance(belief, Gaussian):
             return Gaussian(*(part.unflatten(0, x.shape[:-1]) for part in belief))
         return Mixture(belief.log_weights, Gaussian(*(part.unflatten(1, x.shape[:-1]) for part in belief.parts)))
@@ -127,10 +139,10 @@ class Inducing(Layer):
         kzz = self._inducing_covariance()
         return kzz, _inverse(cholesky(kzz.detach(), _CovarianceOfPoints(self.kernel))).to(dtype)
 
-    def _rows(self, x: Float[Tensor, "n d"], factor: Float[Tensor, "*q m m"] | None) -> Gaussian | Mixture:
+    def _rows(self, x: Float[Tensor, "n d"], whitener: Float[Tensor, "*q m m"] | None) -> Gaussian | Mixture:
         mean, kxz, kdiag = in_precision(_Prior(self.kernel, self.mean), x.dtype, x, self.z.to(x))
-        whiten = self._whitening(x.dtype) if factor is None else (factor.detach(), _inverse(factor.detach()).to(kxz))
-        a = _Whiten.apply(kxz.mT, *whiten)
+        kzx = kxz.mT
+        a = _Whiten.apply(kzx, *self._whitening(x.dtype)) if whitener is None else whitener.to(kzx) @ kzx
         belief = self.posterior.marginals(a, kdiag.expand(*a.shape[:-2], -1))
         if isinstance(belief, Gaussian):
             return Gaussian(belief.mean + mean, belief.var)
@@ -219,9 +231,9 @@ def in_precision(module: nn.Module, dtype: torch.dtype, *inputs: Tensor) -> Any:
         stores: tuple[dict[str, Any], ...] = (part._parameters, part._buffers)
         for store in stores:
             held += [(store, name, t) for name, t in store.items() if t is not None and t.is_floating_point()]
-    for store, name, tensor in held:
-        store[name] = tensor.to(dtype)
     try:
+        for store, name, tensor in held:
+            store[name] = tensor.to(dtype)
         return module(*inputs)
     finally:
         for store, name, tensor in held:

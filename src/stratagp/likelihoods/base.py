@@ -31,6 +31,9 @@ class Likelihood(Parameterised, ABC):
     discrete: ClassVar[bool] = False
     """Whether observations are whole numbers."""
 
+    closed_reciprocal: bool = False
+    """Whether :meth:`log_reciprocal` is in closed form, so that samples would only add noise."""
+
     def functions(self, outputs: int) -> int:
         """How many latent functions ``outputs`` columns of observations ask for."""
         return outputs
@@ -89,7 +92,7 @@ class Likelihood(Parameterised, ABC):
 
     def predictive_cdf(self, y: Float[Tensor, "*s n p"], q: Gaussian) -> Float[Tensor, "*s n p"]:
         """``E P(Y ≤ y | f)``: the probability of at most ``y`` under the belief, for each output."""
-        f, log_weights = _on_a_line(q) if q.mean.shape[-1] == 1 else at_nodes(q)
+        f, log_weights = on_a_line(q) if q.mean.shape[-1] == 1 else at_nodes(q)
         return torch.tensordot(log_weights.exp(), self.cdf(y.expand(len(f), *y.shape), f), 1)
 
     def quantiles(self, q: Gaussian | Mixture, levels: Sequence[float]) -> Float[Tensor, "l n p"]:
@@ -107,7 +110,7 @@ class Likelihood(Parameterised, ABC):
             return torch.tensordot(weights, each, 1)
 
         start = self.predict(Gaussian(mixture.parts.mean.mean(0), mixture.parts.var.mean(0)))
-        found = torch.stack([_bisect(below, start, level) for level in levels])
+        found = torch.stack([_bisect(below, start, level, self.discrete) for level in levels])
         return found.floor() if self.discrete else found
 
 
@@ -117,8 +120,8 @@ def at_nodes(q: Gaussian) -> tuple[Float[Tensor, "k *s n q"], Float[Tensor, " k"
     return q.sample(points.reshape(len(points), *[1] * (q.mean.dim() - 1), -1)), log_weights
 
 
-def _on_a_line(q: Gaussian) -> tuple[Float[Tensor, "k *s n 1"], Float[Tensor, " k"]]:
-    """Latent values of one function on an even grid over five standard deviations to each side, and log weights.
+def on_a_line(q: Gaussian) -> tuple[Float[Tensor, "k *s n q"], Float[Tensor, " k"]]:
+    """Latent values of each function on an even grid over five standard deviations to each side, and log weights.
 
     Many more than the nodes of :func:`at_nodes`: a distribution of ``y`` given ``f`` may be narrow.
     """
@@ -131,8 +134,11 @@ def log_average(logs: Float[Tensor, "k *s"], log_weights: Float[Tensor, " k"]) -
     return torch.logsumexp(log_weights.reshape(-1, *[1] * (logs.dim() - 1)) + logs, 0)
 
 
-def _bisect(below: Callable[[Tensor], Tensor], start: Gaussian, level: float) -> Float[Tensor, "n p"]:
-    """Where a growing function passes ``level``: brackets that double until they hold it, then halves."""
+def _bisect(below: Callable[[Tensor], Tensor], start: Gaussian, level: float, whole: bool) -> Float[Tensor, "n p"]:
+    """Where a growing function passes ``level``: brackets that double until they hold it, then halves.
+
+    A distribution of whole numbers steps at the only one that is left in a bracket narrower than one.
+    """
     width = start.var.sqrt().clamp_min(torch.finfo(start.var.dtype).tiny)
     low, high = start.mean - width, start.mean + width
     for _ in range(_DOUBLINGS):
@@ -145,4 +151,6 @@ def _bisect(below: Callable[[Tensor], Tensor], start: Gaussian, level: float) ->
         middle = 0.5 * (low + high)
         under = below(middle) < level
         low, high = torch.where(under, middle, low), torch.where(under, high, middle)
+        if whole and bool((high - low < 0.5).all()):
+            break
     return high

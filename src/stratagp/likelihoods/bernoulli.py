@@ -15,6 +15,7 @@ from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.types import Gaussian
 
 _LINKS = ("logit", "probit")
+_TAIL = 1e-3  # probabilities below this are averaged in logs, where only the order of magnitude is known
 PROBIT_SLOPE = math.sqrt(math.pi / 8)  # Φ(f · this) has the slope of σ(f) at zero
 
 
@@ -36,6 +37,7 @@ class Bernoulli(Likelihood):
         if link not in _LINKS:
             raise InputError(f"link must be one of {', '.join(_LINKS)}, got {link!r}")
         self.link = link
+        self.closed_reciprocal = link == "logit"
 
     def log_prob(self, y: Float[Tensor, "n 1"], f: Float[Tensor, "*s n 1"]) -> Float[Tensor, "*s n"]:
         """``log σ(f)`` for label 1, ``log σ(−f)`` for label 0."""
@@ -61,9 +63,11 @@ class Bernoulli(Likelihood):
 
     def log_predictive(self, y: Float[Tensor, "n 1"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``log E σ(±f)``; for the probit link ``log Φ(±mean/√(1 + var))``."""
-        if self.link == "logit":
-            return super().log_predictive(y, q)
-        return self.log_prob(y, _shrunk(q))
+        if self.link == "probit":
+            return self.log_prob(y, _shrunk(q))
+        signs = _signs(y)
+        p = averaged_sigmoid(Gaussian(signs * q.mean, q.var))
+        return torch.where(p > _TAIL, p.clamp_min(_TAIL).log(), super().log_predictive(y, q))
 
     def predict(self, q: Gaussian) -> Gaussian:
         """``p = E σ(f)`` and ``p (1 − p)``."""

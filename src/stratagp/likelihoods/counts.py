@@ -38,13 +38,12 @@ class Poisson(OneFunction):
     def log_prob(self, y: Float[Tensor, "n p"], f: Float[Tensor, "*s n 1"]) -> Float[Tensor, "*s n"]:
         """``y log λ − λ − log y!`` with ``log λ = f + log exposure``."""
         count, log_rate = _exposed(y, self.exposure, f)
-        return (count * log_rate - finite_exp(log_rate) - torch.lgamma(count + 1)).squeeze(-1)
+        return _poisson(count, log_rate, finite_exp(log_rate.double(), f.dtype)).to(f)
 
     def expected_log_prob(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``y E log λ − E λ − log y!`` with ``E λ = exposure · exp(mean + var/2)``."""
         count, log_rate = _exposed(y, self.exposure, q.mean)
-        rate = finite_exp(log_rate + 0.5 * q.var)
-        return (count * log_rate - rate - torch.lgamma(count + 1)).squeeze(-1)
+        return _poisson(count, log_rate, finite_exp((log_rate + 0.5 * q.var).double(), q.mean.dtype)).to(q.mean)
 
     def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """Over the central part of the belief: the expectation of ``1/p`` is infinite."""
@@ -93,13 +92,17 @@ class NegativeBinomial(OneFunction):
     def log_prob(self, y: Float[Tensor, "n p"], f: Float[Tensor, "*s n 1"]) -> Float[Tensor, "*s n"]:
         """``log Γ(y + r)/(Γ(r) y!) + y log(m/r) − (y + r) log(1 + m/r)`` with ``r = 1/dispersion``.
 
-        The gamma functions are in float64: they cancel where the dispersion is small.
+        In float64 all along: large terms cancel.
         """
         count, log_mean = _exposed(y, self.exposure, f)
         r, y64 = 1 / self.dispersion.double(), count.double()
         ways = torch.lgamma(y64 + r) - torch.lgamma(r) - torch.lgamma(y64 + 1) - y64 * r.log()
-        log_odds = log_mean + self.dispersion.log()
-        return (ways.to(f) + count * log_mean - (count + r) * softplus(log_odds)).squeeze(-1)
+        log_odds = log_mean.double() - r.log()
+        return (ways + y64 * log_mean.double() - (y64 + r) * softplus(log_odds)).squeeze(-1).to(f)
+
+    def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
+        """Over the central part of the belief, as for :class:`Poisson`."""
+        return self.central_log_reciprocal(y, q)
 
     def moments(self, f: Float[Tensor, "*s n 1"]) -> Gaussian:
         """``m`` and ``m + dispersion · m²``."""
@@ -185,6 +188,11 @@ def _log_choose(n: Float[Tensor, "n 1"], k: Tensor) -> Tensor:
     """``log n!/(k! (n − k)!)`` in float64, ``−∞`` for ``k > n``."""
     n, k = n.double(), k.double()
     return torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1)
+
+
+def _poisson(count: Float[Tensor, "n 1"], log_rate: Tensor, rate: Tensor) -> Float[Tensor, "*s n"]:
+    """``y log λ − λ − log y!`` in float64: for large counts the terms cancel."""
+    return (count.double() * log_rate.double() - rate - torch.lgamma(count.double() + 1)).squeeze(-1)
 
 
 def _exposed(

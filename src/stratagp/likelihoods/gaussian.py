@@ -24,6 +24,8 @@ class GaussianNoise(Likelihood):
     1.5
     """
 
+    closed_reciprocal = True
+
     def __init__(self, noise: Value | Parameter = 0.1) -> None:
         super().__init__()
         self.noise = positive(noise, name="noise")
@@ -62,10 +64,16 @@ class GaussianNoise(Likelihood):
 
         The expectation exists where ``r < 1``; for the sake of gradients ``r`` is held below 0.99.
         """
-        left = 1 - (q.var / self.noise).clamp_max(_LARGEST_SHARE)
-        square = (y - q.mean).square() / (self.noise * left)
-        return 0.5 * (square + torch.log(2 * math.pi * self.noise) - left.log()).sum(-1)
+        return gaussian_log_reciprocal(y, q.mean, q.var, self.noise).sum(-1)
 
     def predict(self, q: Gaussian) -> Gaussian:
         """The mean, and the variance with the noise added."""
         return Gaussian(q.mean, q.var + self.noise)
+
+
+def gaussian_log_reciprocal(
+    y: Float[Tensor, "..."], mean: Float[Tensor, "..."], var: Float[Tensor, "..."], noise: Float[Tensor, "..."]
+) -> Float[Tensor, "..."]:
+    """``log E 1/N(y; f, noise)`` for ``f ~ N(mean, var)``, with ``var/noise`` held below 0.99."""
+    left = 1 - (var / noise).clamp_max(_LARGEST_SHARE)
+    return 0.5 * ((y - mean).square() / (noise * left) + torch.log(2 * math.pi * noise) - left.log())

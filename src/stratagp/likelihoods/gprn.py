@@ -9,8 +9,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import InputError
-from stratagp.likelihoods.base import Likelihood, at_nodes, log_average
+from stratagp.likelihoods.base import Likelihood, log_average
 from stratagp.likelihoods.gaussian import GaussianNoise
+from stratagp.likelihoods.quadrature import normal_nodes
+from stratagp.likelihoods.single import peak_integral
 from stratagp.parameters import Parameter, Value, positive
 from stratagp.types import Gaussian
 
@@ -79,6 +81,8 @@ class GPRN(Likelihood):
 
     def log_predictive(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``log E_f Π_p N(y; E[W] f, Var[W] f² + noise)_p``: quadrature over the nodes, exact in the weights."""
+        if self.n_nodes == 1:
+            return peak_integral(lambda z: self.observed.log_predictive(y, self._at(q, z)), q.mean[..., :1])
         given, log_weights = self._given_nodes(q)
         return log_average(self.observed.log_predictive(y, given), log_weights)
 
@@ -109,7 +113,11 @@ class GPRN(Likelihood):
 
     def _given_nodes(self, q: Gaussian) -> tuple[Gaussian, Float[Tensor, " k"]]:
         """The belief about ``W f`` for nodes at points of quadrature, in a new first axis; the points' log weights."""
+        points, log_weights = normal_nodes(self.n_nodes, q.mean)
+        return self._at(q, points.reshape(len(points), *[1] * (q.mean.dim() - 1), -1)), log_weights
+
+    def _at(self, q: Gaussian, z: Float[Tensor, "..."]) -> Gaussian:
+        """The belief about ``W f`` for nodes ``z`` standard deviations from their means."""
         (w, mean), (w_var, var) = self.parts(q.mean), self.parts(q.var)
-        f, log_weights = at_nodes(Gaussian(mean, var))
-        f = f.unsqueeze(-1)
-        return Gaussian((w @ f).squeeze(-1), (w_var @ f.square()).squeeze(-1)), log_weights
+        f = Gaussian(mean, var).sample(z).unsqueeze(-1)
+        return Gaussian((w @ f).squeeze(-1), (w_var @ f.square()).squeeze(-1))

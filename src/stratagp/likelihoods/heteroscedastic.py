@@ -10,6 +10,8 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.likelihoods.base import Likelihood, log_average
+from stratagp.likelihoods.gaussian import gaussian_log_reciprocal
+from stratagp.likelihoods.scale import finite_exp
 from stratagp.likelihoods.separate import at_own_nodes
 from stratagp.types import Gaussian
 
@@ -32,42 +34,54 @@ class Heteroscedastic(Likelihood):
     def log_prob(self, y: Float[Tensor, "n p"], f: Float[Tensor, "*s n q"]) -> Float[Tensor, "*s n"]:
         """``−½ Σ_p [log 2π + g + (y − f)² exp(−g)]``."""
         mean, log_noise = _halves(f)
-        return -0.5 * ((y - mean).square() * (-log_noise).exp() + log_noise + math.log(2 * math.pi)).sum(-1)
+        return -0.5 * ((y - mean).square() * finite_exp(-log_noise) + log_noise + math.log(2 * math.pi)).sum(-1)
 
     def moments(self, f: Float[Tensor, "*s n q"]) -> Gaussian:
         """``f`` and ``exp g``."""
         mean, log_noise = _halves(f)
-        return Gaussian(mean, log_noise.exp())
+        return Gaussian(mean, finite_exp(log_noise))
 
     def cdf(self, y: Float[Tensor, "*s n p"], f: Float[Tensor, "*s n q"]) -> Float[Tensor, "*s n p"]:
         """``Φ((y − f) exp(−g/2))``."""
         mean, log_noise = _halves(f)
-        return torch.special.ndtr((y - mean) * (-0.5 * log_noise).exp())
+        return torch.special.ndtr((y - mean) * finite_exp(-0.5 * log_noise))
+
+    def predictive_cdf(self, y: Float[Tensor, "*s n p"], q: Gaussian) -> Float[Tensor, "*s n p"]:
+        """``E Φ((y − E f)/√(Var f + exp g))``, by quadrature over ``g`` alone."""
+        (mean, log_noise), (var, spread) = _halves(q.mean), _halves(q.var)
+        g, log_weights = at_own_nodes(Gaussian(log_noise, spread))
+        return torch.tensordot(log_weights.exp(), torch.special.ndtr((y - mean) / (var + finite_exp(g)).sqrt()), 1)
 
     def sample(self, f: Float[Tensor, "*s n q"], generator: torch.Generator | None = None) -> Float[Tensor, "*s n p"]:
         """``f + exp(g/2) ε``."""
         mean, log_noise = _halves(f)
         noise = torch.randn(mean.shape, generator=generator, dtype=f.dtype).to(f)
-        return mean + (0.5 * log_noise).exp() * noise
+        return mean + finite_exp(0.5 * log_noise) * noise
 
     def expected_log_prob(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``−½ Σ_p [log 2π + E g + ((y − E f)² + Var f) exp(−E g + ½ Var g)]``."""
         (mean, log_noise), (var, spread) = _halves(q.mean), _halves(q.var)
-        square = ((y - mean).square() + var) * (0.5 * spread - log_noise).exp()
+        square = ((y - mean).square() + var) * finite_exp(0.5 * spread - log_noise)
         return -0.5 * (square + log_noise + math.log(2 * math.pi)).sum(-1)
 
     def log_predictive(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``Σ_p log E N(y; E f, Var f + exp g)``, by quadrature over ``g`` alone."""
         (mean, log_noise), (var, spread) = _halves(q.mean), _halves(q.var)
         g, log_weights = at_own_nodes(Gaussian(log_noise, spread))
-        total = var + g.exp()
+        total = var + finite_exp(g)
         logs = -0.5 * ((y - mean).square() / total + torch.log(2 * math.pi * total))
         return log_average(logs, log_weights).sum(-1)
+
+    def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
+        """That of Gaussian noise given ``g``, by quadrature over ``g`` alone; for each output."""
+        (mean, log_noise), (var, spread) = _halves(q.mean), _halves(q.var)
+        g, log_weights = at_own_nodes(Gaussian(log_noise, spread))
+        return log_average(gaussian_log_reciprocal(y, mean, var, finite_exp(g)), log_weights).sum(-1)
 
     def predict(self, q: Gaussian) -> Gaussian:
         """``E f`` and ``Var f + exp(E g + ½ Var g)``."""
         (mean, log_noise), (var, spread) = _halves(q.mean), _halves(q.var)
-        return Gaussian(mean, var + (log_noise + 0.5 * spread).exp())
+        return Gaussian(mean, var + finite_exp(log_noise + 0.5 * spread))
 
 
 def _halves(f: Float[Tensor, "*s n q"]) -> tuple[Float[Tensor, "*s n p"], Float[Tensor, "*s n p"]]:

@@ -29,6 +29,8 @@ class LaplaceNoise(Separate):
 
     scale: Any
 
+    closed_reciprocal = True
+
     def __init__(self, scale: Value | Parameter = 0.3) -> None:
         super().__init__()
         self.scale = positive(scale, name="scale")

@@ -16,7 +16,7 @@ from stratagp.parameters import positive, real
 from stratagp.types import Gaussian
 
 _LINKS = ("logit", "probit")
-_FAR = 1e6  # stands for infinity at both ends, where differences of infinities would have no gradient
+_FAR = 1e3  # a cut that nothing is beyond, whose square is no trouble in single precision
 
 
 class Ordinal(Likelihood):
@@ -54,6 +54,10 @@ class Ordinal(Likelihood):
         self.n_classes, self.link = n_classes, link
         self.first = real(start[0], name="the first cut")
         self.gaps = positive(start.diff(), name="the gaps between cuts")
+
+    def functions(self, outputs: int) -> int:
+        """One, whatever the number of categories."""
+        return 1
 
     @property
     def cuts(self) -> Float[Tensor, " c"]:

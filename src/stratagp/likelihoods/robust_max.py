@@ -12,6 +12,7 @@ from torch.special import log_ndtr
 
 from stratagp.errors import InputError
 from stratagp.likelihoods.base import Likelihood
+from stratagp.likelihoods.softmax import class_codes
 from stratagp.parameters import Parameter, bounded
 from stratagp.types import Gaussian
 
@@ -47,7 +48,7 @@ class RobustMax(Likelihood):
     def log_prob(self, y: Float[Tensor, "n 1"], f: Float[Tensor, "*s n q"]) -> Float[Tensor, "*s n"]:
         """``log(1 − ε)`` where ``f_y`` is the largest, ``log ε/(C − 1)`` elsewhere."""
         right, wrong = self._logs(f)
-        return torch.where(f.argmax(-1) == _codes(y, f).squeeze(-1), right, wrong)
+        return torch.where(f.argmax(-1) == class_codes(y, f).squeeze(-1), right, wrong)
 
     def moments(self, f: Float[Tensor, "*s n q"]) -> Gaussian:
         """The probability ``p`` of each class, and ``p (1 − p)``."""
@@ -83,7 +84,7 @@ class RobustMax(Likelihood):
     ) -> Float[Tensor, "*s n"]:
         """Samples of ``f_y`` alone, exact in the others: a step function of all samples would have no gradient."""
         right, wrong = self._logs(q.mean)
-        code = _codes(y, q.mean)
+        code = class_codes(y, q.mean)
         own = noise.gather(-1, code.expand(*noise.shape[:-1], 1)).squeeze(-1)
         return wrong + _log_above_others(code, q, own).exp().mean(0) * (right - wrong)
 
@@ -99,7 +100,7 @@ class RobustMax(Likelihood):
         """``π_y``, the probability that the function of a row's label is the largest."""
         points = torch.linspace(-_HALF_WIDTH, _HALF_WIDTH, _NODES).to(q.mean)
         density = (-0.5 * points.square()).exp()
-        above = _log_above_others(_codes(y, q.mean), q, points.reshape(-1, *[1] * (q.mean.dim() - 1))).exp()
+        above = _log_above_others(class_codes(y, q.mean), q, points.reshape(-1, *[1] * (q.mean.dim() - 1))).exp()
         return torch.tensordot(density / density.sum(), above, 1)
 
     def _logs(self, f: Tensor) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
@@ -116,11 +117,3 @@ def _log_above_others(code: Tensor, q: Gaussian, own: Tensor) -> Float[Tensor, "
     spread = q.var.clamp_min(math.sqrt(torch.finfo(q.var.dtype).tiny)).sqrt()
     f = (q.mean.gather(-1, index) + spread.gather(-1, index) * own.unsqueeze(-1)) - q.mean
     return log_ndtr(f / spread).scatter(-1, code.expand(*f.shape[:-1], 1), 0.0).sum(-1)
-
-
-def _codes(y: Float[Tensor, "n 1"], f: Float[Tensor, "*s n q"]) -> Tensor:
-    code = y.long()
-    wrong = (code != y) | (code < 0) | (code >= f.shape[-1])
-    if wrong.any():
-        raise InputError(f"y must be labels 0 … {f.shape[-1] - 1}, one for each function, got {y[wrong][0].item():g}")
-    return code

@@ -17,8 +17,9 @@ from stratagp.types import Gaussian, Mixture
 class Sampled(Likelihood):
     """The likelihood ``given``, with ``E log p(y | f)`` and ``E 1/p(y | f)`` from samples ``f = mean + √var ε``.
 
-    Everything else is asked of ``given``. Samples of ``1/p`` have heavy tails, so that a single one may rule an
-    average: the largest are cut down to the quantile ``1 − 1/√S`` of the ``S`` samples of their row.
+    Everything else is asked of ``given``, and so is ``E 1/p`` where it is in closed form. Samples of ``1/p`` have heavy
+    tails, so that a single one may rule an average: the largest are cut down to the quantile ``1 − 1/√S`` of the ``S``
+    samples of their row.
 
     Arguments:
         given: what is sampled.
@@ -71,7 +72,9 @@ class Sampled(Likelihood):
         return self.given.log_predictive(y, q)
 
     def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
-        """The log of the average over samples, the largest of them cut."""
+        """The closed form, or the log of the average over samples, the largest of them cut."""
+        if self.given.closed_reciprocal:
+            return self.given.log_reciprocal(y, q)
         logs = -self.given.log_prob(y, q.sample(self._noise(q)))
         if self.n_samples > 1:
             logs = logs.minimum(logs.detach().quantile(1 - 1 / math.sqrt(self.n_samples), 0))

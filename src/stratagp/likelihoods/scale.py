@@ -11,13 +11,15 @@ from stratagp.types import Gaussian
 _MARGIN = 10.0  # in logs, for factors behind the exponential
 
 
-def finite_exp(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+def finite_exp(x: Float[Tensor, "..."], dtype: torch.dtype | None = None) -> Float[Tensor, "..."]:
     """``e^x``, continued by its tangent where its square would overflow: beyond 344, or 34 in float32.
+
+    ``dtype`` is the precision that must not overflow, where it is not that of ``x``.
 
     >>> finite_exp(torch.tensor([1.0, 1000.0]))
     tensor([2.7183e+00, 8.0...e+17])
     """
-    top = x.clamp_max(0.5 * math.log(torch.finfo(x.dtype).max) - _MARGIN)
+    top = x.clamp_max(0.5 * math.log(torch.finfo(dtype or x.dtype).max) - _MARGIN)
     return top.exp() * (1 + (x - top))
 
 
@@ -28,4 +30,6 @@ def exp_moments(q: Gaussian) -> Gaussian:
     tensor([[1.6487]])
     """
     mean = finite_exp(q.mean + 0.5 * q.var)
-    return Gaussian(mean, (mean.square() * q.var.expm1()).clamp_max(1e-3 * torch.finfo(mean.dtype).max))
+    var = q.var.clamp_min(1e-30)
+    log_growth = torch.where(var > 1, var + torch.log1p(-(-var).exp()), var.clamp_max(1).expm1().log())  # of e^var − 1
+    return Gaussian(mean, finite_exp(2 * q.mean + q.var + log_growth))

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from stratagp.likelihoods.base import Likelihood, log_average
+from stratagp.likelihoods.base import Likelihood, log_average, on_a_line
 from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.types import Gaussian
 
@@ -33,6 +33,11 @@ class Separate(Likelihood):
         """``Σ_p log E p(y_p | f_p)``, by quadrature for each output."""
         f, log_weights = at_own_nodes(q)
         return log_average(self.log_density(y, f), log_weights).sum(-1)
+
+    def predictive_cdf(self, y: Float[Tensor, "*s n p"], q: Gaussian) -> Float[Tensor, "*s n p"]:
+        """``E P(Y ≤ y_p | f_p)``, on a fine grid for each output."""
+        f, log_weights = on_a_line(q)
+        return torch.tensordot(log_weights.exp(), self.cdf(y.expand(len(f), *y.shape), f), 1)
 
     def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``Σ_p log E 1/p(y_p | f_p)``, by quadrature for each output."""

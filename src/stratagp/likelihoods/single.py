@@ -46,16 +46,7 @@ class OneFunction(Likelihood):
 
     def log_predictive(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``log ∫ p(y | mean + √var z) N(z; 0, 1) dz`` over the range of ``z`` that counts, by the trapezoidal rule."""
-        spread = q.var.sqrt()
-
-        def log_density(z: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
-            inner = self.log_prob(y, mean + spread * z).unsqueeze(-1)
-            return inner - 0.5 * (z.square() + math.log(2 * math.pi))
-
-        low, high = _range(lambda z: log_density(z, q.mean.detach(), spread.detach()), q.mean)
-        step = (high - low) / (_NODES - 1)
-        places = torch.arange(_NODES, dtype=step.dtype, device=step.device).reshape(-1, *[1] * step.dim())
-        return (log_density(low + step * places, q.mean, spread).logsumexp(0) + step.log()).squeeze(-1)
+        return peak_integral(lambda z: self.log_prob(y, q.sample(z)), q.mean)
 
     def central_log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``log E 1/p(y | f)`` over the belief within four standard deviations, where the whole has no finite value."""
@@ -64,6 +55,21 @@ class OneFunction(Likelihood):
         weights = (-0.5 * z.square()).exp()
         weights[[0, -1]] *= 0.5  # the trapezoidal rule
         return log_average(-self.log_prob(y, f), (weights / weights.sum()).log())
+
+
+def peak_integral(log_values: Callable[[Tensor], Tensor], like: Float[Tensor, "*s n 1"]) -> Float[Tensor, "*s n"]:
+    """``log ∫ exp(log_values(z)) N(z; 0, 1) dz`` of log-concave integrands, by the trapezoidal rule around their peaks.
+
+    ``log_values`` maps places ``*s n 1`` to ``*s n``; ``like`` has the shape of the places of one node.
+    """
+
+    def log_density(z: Tensor) -> Tensor:
+        return log_values(z).unsqueeze(-1) - 0.5 * (z.square() + math.log(2 * math.pi))
+
+    low, high = _range(log_density, like.detach())
+    step = (high - low) / (_NODES - 1)
+    places = torch.arange(_NODES, dtype=step.dtype, device=step.device).reshape(-1, *[1] * step.dim())
+    return (log_density(low + step * places).logsumexp(0) + step.log()).squeeze(-1)
 
 
 def _range(log_density: Callable[[Tensor], Tensor], like: Tensor) -> tuple[Tensor, Tensor]:

@@ -26,6 +26,7 @@ class Softmax(Likelihood):
     """
 
     discrete = True
+    closed_reciprocal = True
 
     def log_prob(self, y: Float[Tensor, "n 1"], f: Float[Tensor, "*s n q"]) -> Float[Tensor, "*s n"]:
         """``f_y − log Σ exp f``."""
@@ -79,10 +80,11 @@ class _SampledLogSumExp(torch.autograd.Function):
 
 
 def _is_class(y: Float[Tensor, "n 1"], f: Float[Tensor, "*s n q"]) -> Tensor:
-    return one_hot(_codes(y, f).squeeze(-1), f.shape[-1]).bool()
+    return one_hot(class_codes(y, f).squeeze(-1), f.shape[-1]).bool()
 
 
-def _codes(y: Float[Tensor, "n 1"], f: Float[Tensor, "*s n q"]) -> Tensor:
+def class_codes(y: Float[Tensor, "n 1"], f: Float[Tensor, "*s n q"]) -> Tensor:
+    """Valid labels as whole numbers, for as many classes as there are functions."""
     code = y.long()
     wrong = (code != y) | (code < 0) | (code >= f.shape[-1])
     if wrong.any():
@@ -92,4 +94,4 @@ def _codes(y: Float[Tensor, "n 1"], f: Float[Tensor, "*s n q"]) -> Tensor:
 
 def _chosen(y: Float[Tensor, "n 1"], f: Float[Tensor, "*s n q"]) -> Float[Tensor, "*s n"]:
     """The latent value of each row's class."""
-    return f.gather(-1, _codes(y, f).expand(*f.shape[:-1], 1)).squeeze(-1)
+    return f.gather(-1, class_codes(y, f).expand(*f.shape[:-1], 1)).squeeze(-1)

@@ -24,11 +24,12 @@ from stratagp.kernels import Kernel
 from stratagp.likelihoods import GPRN, Likelihood, Sampled
 from stratagp.models.stochastic import StochasticGP
 from stratagp.objectives import elbo, leave_one_out, predictive_bound
+from stratagp.parameters import real
 from stratagp.posteriors import DiagonalGaussian, FullGaussian, MixturePosterior, Posterior
 from stratagp.training.loop import History
 
 OBJECTIVES = {"elbo": elbo, "loo": leave_one_out, "ppgpr": predictive_bound}
-LOO_PARAMETERS = ("all", "hyper")
+LOO_PARAMETERS = ("hyper", "all")
 _NODES_APART = 0.1  # standard deviation of the node functions of a network at the start
 
 
@@ -44,6 +45,7 @@ def autogp(
     n_samples: int | None = None,
     generator: torch.Generator | None = None,
     dtype: torch.dtype = torch.float32,
+    learn_points: bool = True,
 ) -> StochasticGP:
     """The model of the paper: as many latent functions as ``likelihood`` asks for, for ``outputs`` columns of targets.
 
@@ -56,6 +58,7 @@ def autogp(
         mean: the prior mean of all functions.
         n_samples: samples of each row that replace closed forms and quadrature in training; None for the latter.
         generator: where samples, and the means of a mixture at the start, come from.
+        learn_points: whether inducing points move.
 
     >>> from stratagp import kernels as k
     >>> from stratagp.likelihoods import Softmax
@@ -66,9 +69,10 @@ def autogp(
     q = likelihood.functions(outputs)
     posterior = _posterior(len(z), q, n_components, full, generator)
     own = q > 1 and not shared
-    kernel = copy.deepcopy(kernel).replicate(q) if own and kernel.functions is None else kernel
+    kernel = copy.deepcopy(kernel)
+    kernel = kernel.replicate(q) if own and kernel.functions is None else kernel
     observed = likelihood if n_samples is None else Sampled(likelihood, n_samples, generator)
-    points = z.expand(q, -1, -1).clone() if own else z
+    points = real(z.expand(q, -1, -1).clone() if own else z, trainable=learn_points, name="z")
     gp = StochasticGP(kernel, points, observed, mean, q, posterior=posterior, dtype=dtype)
     if isinstance(likelihood, GPRN):
         _leave_saddle(gp, likelihood, generator)
@@ -87,18 +91,19 @@ class Phase:
     parameters: str = "all"
 
 
-def phases(objective: str, epochs: int, loo_parameters: str = "all", phase_epochs: int | None = None) -> list[Phase]:
+def phases(objective: str, epochs: int, loo_parameters: str = "hyper", phase_epochs: int | None = None) -> list[Phase]:
     """How ``epochs`` of training by an objective are spent.
 
     "elbo" and "ppgpr" are one phase. "loo" with ``loo_parameters="hyper"`` is Algorithm 1: phases of the bound for all
     parameters and of the leave-one-out density for hyperparameters and inducing points take turns, each of
     ``phase_epochs`` (a quarter of all where it is left out); the last phase is the bound for the posterior alone, which
     would otherwise lag behind its hyperparameters. With "all" the leave-one-out density moves the posterior too,
-    after one phase of the bound, until the end.
+    after one phase of the bound, until the end: nothing then holds the posterior near its prior, which suits many rows
+    for each inducing point, and overfits few.
 
     >>> [(p.objective, p.epochs, p.parameters) for p in phases("loo", 100, "hyper", 30)]
-    [('elbo', 30, 'all'), ('loo', 30, 'hyper'), ('elbo', 30, 'all'), ('loo', 10, 'hyper'), ('elbo', 30, 'posterior')]
-    >>> [(p.objective, p.epochs, p.parameters) for p in phases("loo", 100)]
+    [('elbo', 30, 'all'), ('loo', 30, 'hyper'), ('elbo', 10, 'all'), ('elbo', 30, 'posterior')]
+    >>> [(p.objective, p.epochs, p.parameters) for p in phases("loo", 100, "all")]
     [('elbo', 25, 'all'), ('loo', 75, 'all')]
     """
     if objective not in OBJECTIVES:
@@ -108,18 +113,25 @@ def phases(objective: str, epochs: int, loo_parameters: str = "all", phase_epoch
     if objective != "loo":
         return [Phase(objective, epochs)]
     each = max(1, epochs // 4 if phase_epochs is None else phase_epochs)
+    last = 0 if loo_parameters == "all" else each
+    if epochs <= each + last:
+        raise InputError(
+            f"{epochs} epochs leave none for leave-one-out after phases of {each}: give more, or shorter ones"
+        )
     if loo_parameters == "all":
-        return [Phase("elbo", min(each, epochs)), Phase("loo", max(0, epochs - each))]
+        return [Phase("elbo", each), Phase("loo", epochs - each)]
     kinds = ("elbo", "all"), ("loo", "hyper")
-    turns = [(kinds[i // each % 2], min(each, epochs - i)) for i in range(0, epochs, each)]
-    return [*(Phase(name, size, moves) for (name, moves), size in turns), Phase("elbo", each, "posterior")]
+    turns = [(kinds[i // each % 2], min(each, epochs - last - i)) for i in range(0, epochs - last, each)]
+    return [*(Phase(name, size, moves) for (name, moves), size in turns), Phase("elbo", last, "posterior")]
 
 
 def fit_phases(gp: StochasticGP, x: Any, y: Any, plan: list[Phase], **options: Any) -> list[History]:
     """Train through a plan; ``options`` are those of :meth:`StochasticGP.fit`, for all phases. One history for each.
 
-    A phase that is interrupted, or out of time, is the last.
+    The log density of priors of parameters is added to every objective. A phase that is interrupted, or out of time, is
+    the last.
     """
+    has_priors = any(item.parameter.prior is not None for item in gp.named_values())
     histories = []
     for phase in plan:
         if phase.epochs == 0:
@@ -128,6 +140,7 @@ def fit_phases(gp: StochasticGP, x: Any, y: Any, plan: list[Phase], **options: A
             x,
             y,
             OBJECTIVES[phase.objective],
+            penalty=gp.log_prior if has_priors else None,
             epochs=phase.epochs,
             parameters=_moving(gp, phase.parameters),
             **options,

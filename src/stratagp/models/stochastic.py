@@ -26,6 +26,7 @@ from stratagp.types import Gaussian, Mixture
 
 _JITTER = {torch.float32: 3e-5, torch.float64: 1e-6}
 _BY_ADAM = (Sampled, RobustMax)  # likelihoods that natural gradients do not suit
+_NODES = 2**14  # functions times rows at whose quadrature nodes values are held at once
 _CHUNK = 2**20  # numbers of a cross-covariance that are held at once when predicting
 
 
@@ -158,17 +159,16 @@ class StochasticGP(Parameterised):
 
     def _beliefs(self, x: Any) -> Iterator[Any]:
         """The belief at one chunk of rows after another, with one factor for all."""
-        with torch.no_grad():
-            factor = self.layer.factor()
+        whitener = self.layer.whitener()
         for chunk in self._chunks(_table(x, "x"), "x"):
             with torch.no_grad():
-                belief = self.layer(chunk, factor)
+                belief = self.layer(chunk, whitener)
             yield belief
 
     def _chunks(self, data: Any, name: str) -> Iterator[Tensor]:
         """Rows in order, a bounded number at a time; missing values are refused by their row."""
         q, m = self.layer.posterior.shape
-        size = max(1, _CHUNK // (q * m))
+        size = max(1, min(_CHUNK // (q * m), _NODES // q))
         for start in range(0, max(1, len(data)), size):
             chunk = rows(data, slice(start, start + size), self.dtype)
             if not bool(chunk.isfinite().all()):

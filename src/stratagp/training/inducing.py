@@ -11,13 +11,14 @@ from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 
 _MINI_BATCHES_ABOVE = 50_000  # rows
+_DUPLICATES_BELOW = 10_000  # rows among which the distinct ones are counted before they are clustered
 
 
 def kmeans_points(x: Float[Tensor, "n d"], m: int, seed: int = 0) -> Float[Tensor, "m2 d"]:
     """``m`` centres of clusters of the rows of ``x``, by k-means; above 50,000 rows in mini-batches.
 
-    Centres that coincide are returned once. Where ``x`` has at most ``m`` distinct rows, they are the points: there
-    may be fewer than ``m``. Scale the columns first: k-means does not know lengthscales.
+    Centres that coincide are returned once. Where up to 10,000 rows have at most ``m`` distinct ones, these are the
+    points: there may be fewer than ``m``. Scale the columns first: k-means does not know lengthscales.
 
     >>> kmeans_points(torch.tensor([[0.0], [0.1], [5.0], [5.1]]), 2).sort(0).values
     tensor([[0.0500],
@@ -28,9 +29,10 @@ def kmeans_points(x: Float[Tensor, "n d"], m: int, seed: int = 0) -> Float[Tenso
 
     _check(x, m)
     rows = x.detach().cpu().numpy()
-    distinct = np.unique(rows, axis=0)
-    if len(distinct) <= m:
-        return torch.from_numpy(distinct).to(x)
+    if len(rows) <= _DUPLICATES_BELOW or len(rows) <= m:
+        distinct = np.unique(rows, axis=0)
+        if len(distinct) <= m:
+            return torch.from_numpy(distinct).to(x)
     large = len(rows) > _MINI_BATCHES_ABOVE
     cluster = (MiniBatchKMeans if large else KMeans)(m, n_init=1, random_state=seed)
     with warnings.catch_warnings():

@@ -22,6 +22,7 @@ from stratagp.training.schedules import Schedule
 from stratagp.training.schedules import cosine as cosine
 
 _KEEP_EVERY = 50  # steps between two good states that are kept
+_FALL = 10.0  # times its size (and a nat a row) that the objective may lose since the last good state
 _HALVINGS = 10  # of the step, before a diverging training is given up
 _FAULTS = (NotPositiveDefiniteError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
 
@@ -68,8 +69,9 @@ def train(
 ) -> History:
     """Move the parameters of ``module`` up ``objective(*batch)``, an unbiased estimate of what shall be maximised.
 
-    A non-finite objective or gradient, or a covariance that cannot be factored, restores the last good state, also that
-    of the optimiser, and halves the step. Ctrl-C ends the training and keeps the module as it is.
+    A non-finite objective or gradient, an objective that has fallen by ten times its size, or a covariance that cannot
+    be factored restores the last good state, also that of the optimiser, and halves the step. Ctrl-C ends the training
+    and keeps the module as it is, or in the state with the best score.
 
     Arguments:
         data: tensors, arrays or memory maps with as many rows; each batch is read by rows, in constant memory.
@@ -103,7 +105,7 @@ def train(
     moving = chosen(module, parameters)
     last = min(natural_rate, batches.size / batches.rows)
     mover = Mover(moving, optimiser, rate, rates, natural, (natural_rate, last), clip)
-    run = _Run(objective, mover, Snapshot(moving, module, mover.optimiser), schedule)
+    run = _Run(objective, mover, Snapshot(moving, module, mover.optimiser), schedule, batches.rows)
     best = _Best(Snapshot(moving, module), score, patience)
     start = time.perf_counter()
     with only(module, moving), meter(progress, total, batches.size, seconds) as show:
@@ -111,6 +113,7 @@ def train(
             _epochs(run, batches, total, best, show)
         except KeyboardInterrupt:
             run.history.ending = "interrupted"
+            best.restore()
         finally:
             mover.clear()
     run.history.seconds = time.perf_counter() - start
@@ -120,9 +123,11 @@ def train(
 class _Run:
     """One training: its steps, the last good state, and what to do when a step goes wrong."""
 
-    def __init__(self, objective: Callable[..., Tensor], mover: Mover, good: Snapshot, schedule: Schedule) -> None:
-        self.objective, self.mover, self.good, self.schedule = objective, mover, good, schedule
-        self.factor, self.history = 1.0, History()
+    def __init__(
+        self, objective: Callable[..., Tensor], mover: Mover, good: Snapshot, schedule: Schedule, rows: int
+    ) -> None:
+        self.objective, self.mover, self.good, self.schedule, self.rows = objective, mover, good, schedule, rows
+        self.factor, self.least, self.history = 1.0, -math.inf, History()
 
     def step(self, batch: Sequence[Tensor], done: float) -> float:
         """One step up the objective of a batch, when a share ``done`` of the training is over; its value before it.
@@ -138,10 +143,11 @@ class _Run:
         except _FAULTS as error:
             return self.turn_back(error)
         found, norm = self.mover.survey(value)
-        if math.isnan(found):
+        if math.isnan(found) or found < self.least:
             return self.turn_back(None)
         if self.history.steps % _KEEP_EVERY == 0:
             self.good.take()
+            self.least = found - _FALL * (abs(found) + self.rows)
         self.mover.step(self.schedule(done), self.factor, norm)
         self.history.steps += 1
         return found
