@@ -6,10 +6,11 @@ from torch.optim import LBFGS
 
 from stratagp import ExactGP
 from stratagp import kernels as k
-from stratagp.layers import Inducing, Layer
+from stratagp.layers import Inducing
 from stratagp.likelihoods import Bernoulli, GaussianNoise, Softmax
 from stratagp.objectives.elbo import elbo, expected_log_prob
 from stratagp.types import Gaussian, Mixture
+from tests.objectives.identity import Identity
 from tests.posteriors.test_gaussian import moved
 
 G = torch.Generator().manual_seed(0)
@@ -105,15 +106,5 @@ def test_beliefs_of_every_kind():
 
 
 def test_any_layer_serves():
-    class Identity(Layer):
-        def forward(self, x):
-            return x
-
-        def kl(self):
-            return torch.zeros((), dtype=torch.float64)
-
-        def draw(self, generator=None):
-            return lambda x: x
-
     value = elbo(Identity(), GaussianNoise(0.3), X, Y).value
     assert value.item() == pytest.approx(GaussianNoise(0.3).log_prob(Y, X).sum().item())

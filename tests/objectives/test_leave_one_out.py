@@ -9,13 +9,14 @@ from scipy.stats import norm
 
 from stratagp import ExactGP
 from stratagp import kernels as k
-from stratagp.layers import Inducing, Layer
+from stratagp.layers import Inducing
 from stratagp.likelihoods import Bernoulli, GaussianNoise, Poisson, Sampled, Softmax
 from stratagp.objectives import elbo, leave_one_out
 from stratagp.objectives.leave_one_out import log_leave_one_out_of
 from stratagp.posteriors import MixturePosterior
 from stratagp.training.natural_gradient import natural_step
 from stratagp.types import Gaussian, Mixture
+from tests.objectives.identity import Identity
 from tests.posteriors.test_gaussian import moved
 
 G = torch.Generator().manual_seed(0)
@@ -212,15 +213,5 @@ def test_gradient_is_that_of_differences(components):
 
 
 def test_any_layer_serves():
-    class Identity(Layer):
-        def forward(self, x):
-            return x
-
-        def kl(self):
-            return torch.zeros((), dtype=torch.float64)
-
-        def draw(self, generator=None):
-            return lambda x: x
-
     value = leave_one_out(Identity(), GaussianNoise(0.3), X, Y).value
     assert value.item() == pytest.approx(GaussianNoise(0.3).log_prob(Y, X).sum().item())

@@ -15,7 +15,7 @@ from torch import Tensor
 from stratagp import likelihoods as lik
 from stratagp.data import TargetScale
 from stratagp.errors import InputError
-from stratagp.estimators.targets import check_targets, encode_labels
+from stratagp.estimators.targets import check_level, check_n_samples, check_quantiles, check_targets, encode_labels
 from stratagp.estimators.variational import VariationalEstimator
 from stratagp.likelihoods import Likelihood
 
@@ -124,16 +124,12 @@ class AutoGPRegressor(RegressorMixin, VariationalEstimator):
 
     def predict_quantiles(self, X: Any, quantiles: Any) -> np.ndarray:
         """The given quantiles of observations at each row: one column for each (before the targets, if several)."""
-        levels = np.atleast_1d(np.asarray(quantiles, dtype=float))
-        if not ((levels > 0) & (levels < 1)).all():
-            raise InputError(f"quantiles must lie between 0 and 1, such as [0.1, 0.9], got {quantiles!r}")
-        found = self.model_.quantiles(self._points(X), [float(level) for level in levels])
+        found = self.model_.quantiles(self._points(X), check_quantiles(quantiles))
         return np.stack([self._shaped(self._back(each)) for each in found], axis=1)
 
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends that an observation lies between with probability ``level``, as much outside each."""
-        if not isinstance(level, (int, float)) or not 0 < level < 1:
-            raise InputError(f"level must lie between 0 and 1, such as 0.95, got {level!r}")
+        check_level(level)
         ends = self.predict_quantiles(X, [0.5 - level / 2, 0.5 + level / 2])
         return ends[:, 0], ends[:, 1]
 
@@ -146,8 +142,7 @@ class AutoGPRegressor(RegressorMixin, VariationalEstimator):
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draws at the rows of ``X``, of whole functions with noise added: ``n n_samples`` (or ``n p n_samples``)."""
-        if not isinstance(n_samples, (int, np.integer)) or n_samples < 1:
-            raise InputError(f"n_samples must be a whole number of at least 1, got {n_samples!r}")
+        check_n_samples(n_samples)
         x, gp = self._points(X), self.model_
         generator = torch.Generator().manual_seed(int(check_random_state(random_state).randint(2**31 - 1)))
         with torch.no_grad():

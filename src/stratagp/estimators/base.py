@@ -77,8 +77,7 @@ class GPEstimator(BaseEstimator, ABC):
             raise InputError(f"kernel must be a kernel such as kernels.RBF(), or None, got {self.kernel!r}")
         for name, least in _WHOLE_NUMBERS.items():
             value = self.get_params(deep=False).get(name, least)
-            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-                raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+            check_whole_number(name, value, least)
 
     def _learn_inputs(self, X: Any) -> tuple[Kernel, Points]:
         """A copy of the kernel that knows its columns, and the rows as points."""
@@ -223,6 +222,12 @@ class GPEstimator(BaseEstimator, ABC):
         self._centres: Centres = {}
         for name in ("hyperparameters_", "relevance_", "criterion_"):
             self.__dict__.pop(name, None)
+
+
+def check_whole_number(name: str, value: Any, least: int) -> None:
+    """Refuse what is no whole number of at least ``least``."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
 def _effect(function: Callable[[Any], np.ndarray], points: torch.Tensor, columns: torch.Tensor) -> float:

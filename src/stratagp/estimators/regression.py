@@ -17,7 +17,7 @@ from stratagp.estimators.drawing import draw_jointly, joint_moments
 from stratagp.estimators.engines import Belief
 from stratagp.estimators.inputs import Inputs, Points
 from stratagp.estimators.predictive import Predictive
-from stratagp.estimators.targets import check_of, check_targets
+from stratagp.estimators.targets import check_level, check_n_samples, check_of, check_quantiles, check_targets
 from stratagp.kernels import Sum
 from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.models import ExactPosterior
@@ -85,16 +85,13 @@ class Regression(RegressorMixin):
 
     def predict_interval(self, X: Any, level: float = 0.95, of: str = "y") -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends that an observation lies between with probability ``level``, as much outside each."""
-        if not isinstance(level, (int, float)) or not 0 < level < 1:
-            raise InputError(f"level must lie between 0 and 1, such as 0.95, got {level!r}")
+        check_level(level)
         low, high = self._quantiles(X, [0.5 - level / 2, 0.5 + level / 2], of)
         return self._shaped(low), self._shaped(high)
 
     def predict_quantiles(self, X: Any, quantiles: Any, of: str = "y") -> np.ndarray:
         """The given quantiles at each row: one column for each (before the targets, if there are several)."""
-        levels = np.atleast_1d(np.asarray(quantiles, dtype=float))
-        if not ((levels > 0) & (levels < 1)).all():
-            raise InputError(f"quantiles must lie between 0 and 1, such as [0.1, 0.9], got {quantiles!r}")
+        levels = check_quantiles(quantiles)
         return np.stack([self._shaped(each) for each in self._quantiles(X, levels, of)], axis=1)
 
     def _quantiles(self, X: Any, levels: Any, of: str) -> list[np.ndarray]:
@@ -127,8 +124,7 @@ class Regression(RegressorMixin):
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, of: str = "y") -> np.ndarray:
         """Joint draws at the rows of ``X``: ``n n_samples`` (or ``n q n_samples``)."""
-        if not isinstance(n_samples, (int, np.integer)) or n_samples < 1:
-            raise InputError(f"n_samples must be a whole number of at least 1, got {n_samples!r}")
+        check_n_samples(n_samples)
         points, random = self._points(X), check_random_state(random_state)
         generator = torch.Generator().manual_seed(int(random.randint(2**31 - 1)))
         versions = [(beliefs, x) for beliefs in self.beliefs_ for x in self._versions(points)]

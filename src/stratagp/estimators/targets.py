@@ -101,6 +101,28 @@ def check_noise(noise: Any, n: int) -> np.ndarray:
     return array
 
 
+def check_level(level: Any) -> float:
+    """The probability of an interval."""
+    if not isinstance(level, (int, float)) or not 0 < level < 1:
+        raise InputError(f"level must lie between 0 and 1, such as 0.95, got {level!r}")
+    return level
+
+
+def check_quantiles(quantiles: Any) -> list[float]:
+    """Levels of quantiles, one or several."""
+    levels = np.atleast_1d(np.asarray(quantiles, dtype=float))
+    if not ((levels > 0) & (levels < 1)).all():
+        raise InputError(f"quantiles must lie between 0 and 1, such as [0.1, 0.9], got {quantiles!r}")
+    return [float(level) for level in levels]
+
+
+def check_n_samples(n_samples: Any) -> int:
+    """How many draws."""
+    if not isinstance(n_samples, (int, np.integer)) or n_samples < 1:
+        raise InputError(f"n_samples must be a whole number of at least 1, got {n_samples!r}")
+    return int(n_samples)
+
+
 def check_of(of: Any) -> bool:
     """Whether an answer is about observations, noise included."""
     if of not in ("y", "f"):

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import InputError
-from stratagp.estimators.base import GPEstimator
+from stratagp.estimators.base import GPEstimator, check_whole_number
 from stratagp.estimators.engines import Data
 from stratagp.estimators.inputs import Points
 from stratagp.estimators.stochastic import MiniBatches
@@ -111,9 +111,8 @@ class VariationalEstimator(GPEstimator):
         self._restrict("precision", tuple(_PRECISIONS))
         for name in ("n_components", "batch_size", "phase_epochs", "n_samples", "patience"):
             value = getattr(self, name)
-            none = value is None or (name == "n_samples" and value == "auto")
-            if not none and (not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1):
-                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
+            if value is not None and not (name == "n_samples" and value == "auto"):
+                check_whole_number(name, value, 1)
         if not isinstance(self.rate, (int, float)) or not self.rate > 0:
             raise InputError(f"rate must be positive, got {self.rate!r}")
         if not isinstance(self.validation, (int, float)) or not 0 <= self.validation < 1:
@@ -148,9 +147,10 @@ class VariationalEstimator(GPEstimator):
             _PRECISIONS[self.precision],
         )
         held, kept = _split(len(y), self.validation, generator)
-        self.engine_ = AutoGPEngine(gp, Data(x[kept], y[kept]))
+        data = Data(x[kept], y[kept])
+        self.engine_ = AutoGPEngine(gp, data)
         score = (lambda: self._validation_score(x[held], y[held])) if len(held) else None
-        self.histories_ = self._train_phases(gp, x[kept], y[kept], score, generator)
+        self.histories_ = self._train_phases(gp, data.x, data.y, score, generator)
         gp.dtype = torch.float64  # a prediction must not depend on the rows that are asked for with it
         self.beliefs_ = [gp]
 

@@ -35,6 +35,7 @@ from stratagp.kernels.base import as_tensor
 from stratagp.layers.base import Layer
 from stratagp.linalg import cholesky
 from stratagp.linalg.once import first_derivative_only
+from stratagp.linalg.triangular import project
 from stratagp.means import Zero
 from stratagp.parameters import Parameter, Value, real
 from stratagp.posteriors import FullGaussian, Posterior
@@ -199,13 +200,13 @@ class _Function:
         draws = torch.randn(len(v), phi.shape[-1] + phi.shape[-2], generator=generator, dtype=torch.float64).to(v)
         self.weights, epsilon = draws.split([phi.shape[-1], phi.shape[-2]], 1)
         noise = (layer.jitter * kernel.diag(self.z).mean(-1, keepdim=True)).sqrt() * epsilon
-        gap = (factor @ v[..., None]).squeeze(-1) - _combine(phi, self.weights).mT - noise
+        gap = (factor @ v[..., None]).squeeze(-1) - project(phi.mT, self.weights).mT - noise
         self.correction = torch.cholesky_solve(gap[..., None], factor.expand(len(v), -1, -1)).squeeze(-1)
 
     def __call__(self, x: Float[Tensor, "*s n d"]) -> Float[Tensor, "*s n q"]:
         rows = x.double().flatten(0, -2)
         mean, kxz, _ = self.prior(rows, self.z)
-        values = mean + _combine(self.features(rows), self.weights) + _combine(kxz, self.correction)
+        values = mean + project(self.features(rows).mT, self.weights) + project(kxz.mT, self.correction)
         return values.unflatten(0, x.shape[:-1]).to(x)
 
 
@@ -254,11 +255,6 @@ def _inverse(factor: Float[Tensor, "*q m m"]) -> Float[Tensor, "*q m m"]:
     """``L⁻¹``, in the precision of the factor: in single precision it would lose digits that the products keep."""
     eye = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
     return torch.linalg.solve_triangular(factor, eye, upper=False)
-
-
-def _combine(matrix: Float[Tensor, "*q n f"], weights: Float[Tensor, "q f"]) -> Float[Tensor, "n q"]:
-    """One weighted sum of columns for each function; the matrix may be shared between them."""
-    return matrix @ weights.mT if matrix.dim() == 2 else (matrix @ weights[..., None]).squeeze(-1).mT
 
 
 def _functions(kernel: Kernel, z: Tensor) -> int | None:

@@ -94,9 +94,8 @@ class StudentT(Separate):
     def log_predictive(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``log E p(y | f)`` by the second integral above."""
         half, square = 0.5 * self.dof, (y - q.mean).square()
-        with (
-            torch.no_grad()
-        ):  # between the peak for no variance and that of the Gamma density, and as far as they reach
+        # between the peak for no variance and that of the Gamma density, and as far as they reach
+        with torch.no_grad():
             peak = torch.log((half + 0.5) / (half + 0.5 * square / self.scale.square())).clamp_max(0)
             t, step = _grid(peak - _reach(half + 0.5), torch.log1p(_reach(half)).expand_as(peak))
         total = q.var + self.scale.square() * (-t).exp()

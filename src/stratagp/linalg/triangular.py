@@ -19,6 +19,8 @@ from torch import Tensor
 
 from stratagp.linalg.once import first_derivative_only
 
+LEAST_VARIANCE = 1e-10  # of a marginal, against rounding
+
 
 def whitened_marginals(
     a: Float[Tensor, "*q m n"],
@@ -34,17 +36,26 @@ def whitened_marginals(
     return _WhitenedMarginals.apply(a, kdiag, mean, scale)
 
 
+def project(a: Float[Tensor, "*q m n"], values: Float[Tensor, "q m"]) -> Float[Tensor, "n q"]:
+    """``aₙᵀ values`` at each row for each function; the projection may be shared between them.
+
+    >>> project(torch.eye(2), torch.tensor([[1.0, 2.0]]))
+    tensor([[1.],
+            [2.]])
+    """
+    return a.mT @ values.mT if a.dim() == 2 else (a.mT @ values[..., None]).squeeze(-1).mT
+
+
 class _WhitenedMarginals(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, kdiag: Tensor, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         t = scale.tril()
         ta = t.mT @ a
         var = kdiag - a.square().sum(-2) + ta.square().sum(-2)
-        positive = var > 1e-10
+        positive = var > LEAST_VARIANCE
         ctx.save_for_backward(a, mean, t, ta, positive)
         ctx.kdiag_shape = kdiag.shape
-        project = (a.mT @ mean.mT) if a.dim() == 2 else (a.mT @ mean[..., None]).squeeze(-1).mT
-        return project, var.clamp_min(1e-10).mT.contiguous()
+        return project(a, mean), var.clamp_min(LEAST_VARIANCE).mT.contiguous()
 
     @staticmethod
     @first_derivative_only

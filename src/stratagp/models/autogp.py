@@ -173,9 +173,7 @@ def _leave_saddle(gp: StochasticGP, likelihood: GPRN, generator: torch.Generator
     mean = posterior.components.mean if isinstance(posterior, MixturePosterior) else posterior.mean
     with torch.no_grad():
         q, m = posterior.shape
-        factor = gp.layer.factor()
-        ones = torch.ones(m, 1, dtype=torch.float64)
-        whitened = torch.linalg.solve_triangular(factor, ones.expand(*factor.shape[:-1], 1), upper=False)[..., 0]
+        whitened = gp.layer.whitener().sum(-1)  # of a function that is one everywhere
         by_component = mean.data.reshape(-1, q, m)
         by_component[:, : q - k] = (whitened[: q - k] if whitened.dim() == 2 else whitened).to(mean)
         shape = (len(by_component), k, m)

@@ -6,8 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from stratagp.linalg.triangular import LEAST_VARIANCE, project
 from stratagp.posteriors.base import Posterior
-from stratagp.posteriors.projection import LEAST_VARIANCE, check_sizes, project
+from stratagp.posteriors.sizes import check_sizes
 from stratagp.types import Gaussian
 
 

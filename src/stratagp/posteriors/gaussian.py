@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from stratagp.errors import InputError
 from stratagp.linalg import whitened_marginals
 from stratagp.linalg.once import first_derivative_only
 from stratagp.posteriors.base import Posterior
+from stratagp.posteriors.sizes import check_sizes
 from stratagp.types import Gaussian
 
 
@@ -29,8 +29,7 @@ class FullGaussian(Posterior):
 
     def __init__(self, m: int, q: int = 1) -> None:
         super().__init__()
-        if m < 1 or q < 1:
-            raise InputError(f"a posterior needs m ≥ 1 inducing values of q ≥ 1 functions, got m={m} and q={q}")
+        check_sizes(m, q)
         self.mean = nn.Parameter(torch.zeros(q, m, dtype=torch.float64))
         self.scale = nn.Parameter(torch.eye(m, dtype=torch.float64).repeat(q, 1, 1))
 

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from stratagp.errors import InputError
 from stratagp.linalg.kronecker import kron_matmul
+from stratagp.linalg.triangular import LEAST_VARIANCE, project
 from stratagp.posteriors.base import Posterior
-from stratagp.posteriors.projection import LEAST_VARIANCE, check_sizes, project
+from stratagp.posteriors.sizes import check_sizes
 from stratagp.types import Gaussian
 
 

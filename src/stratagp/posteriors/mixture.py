@@ -27,7 +27,7 @@ from stratagp.linalg import cholesky
 from stratagp.posteriors.base import Posterior
 from stratagp.posteriors.diagonal import DiagonalGaussian
 from stratagp.posteriors.gaussian import FullGaussian
-from stratagp.posteriors.projection import check_sizes
+from stratagp.posteriors.sizes import check_sizes
 from stratagp.types import Gaussian, Mixture
 
 _BOUNDS = ("jensen", "bhattacharyya")

@@ -94,9 +94,5 @@ def _check_covariance(posterior: Any, a: Tensor, kdiag: Tensor, var: Tensor) -> 
         torch.testing.assert_close(joint.diagonal(dim1=-2, dim2=-1).mT, var, msg=message)
 
 
-def _moments(belief: Gaussian | Mixture) -> tuple[Tensor, Tensor]:
-    if isinstance(belief, Gaussian):
-        return belief.mean, belief.var
-    weights = belief.log_weights.exp().to(belief.parts.mean)
-    mean = torch.tensordot(weights, belief.parts.mean, 1)
-    return mean, torch.tensordot(weights, belief.parts.var + (belief.parts.mean - mean).square(), 1)
+def _moments(belief: Gaussian | Mixture) -> Gaussian:
+    return belief if isinstance(belief, Gaussian) else belief.moments()
