@@ -7,7 +7,7 @@ Peers run as their manuals say: GPyTorch with a batch of kernels in one strategy
 points for each function under tf.function. GPflow runs in a process of its own, where TensorFlow's threads disturb
 nobody, between two runs of the others. A step is the fastest of several.
 
-Beside them stand the bare products: those that any implementation needs, Kzx and its gradient, and four with m × m × b.
+Beside them stand some bare products: Kzx and its gradient, and four of m × m with m × b, zeros of triangles included.
 """
 
 from __future__ import annotations

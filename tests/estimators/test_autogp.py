@@ -18,7 +18,7 @@ from stratagp import likelihoods as lik
 from stratagp import positive
 from stratagp.errors import InputError
 from stratagp.estimators import AutoGPClassifier, AutoGPRegressor
-from stratagp.estimators.autogp import _LOCATION_SCALE, _OTHERS
+from stratagp.estimators.batched import _LOCATION_SCALE, _OTHERS
 from stratagp.posteriors import DiagonalGaussian, MixturePosterior
 from stratagp.priors import Normal
 
@@ -223,6 +223,16 @@ def test_objectives_and_their_phases(objective, loo_parameters):
     assert 0.09 < deviation.mean() < 0.3
 
 
+@pytest.mark.parametrize(("n_samples", "taken"), [("auto", 10), (7, 7)])
+def test_leave_one_out_by_samples(n_samples, taken):
+    y, truth = draws("gaussian")
+    gp = regressor(objective="loo", loo_estimate="sampled", loo_parameters="all", n_samples=n_samples, max_epochs=60)
+    gp.fit(X, y)
+    assert gp.model_.likelihood.n_samples == taken
+    assert gp.model_.likelihood.what == ("reciprocal" if n_samples == "auto" else "both")
+    np.testing.assert_allclose(gp.predict(NEW), truth, atol=0.25)
+
+
 def test_posteriors_precision_and_kernels():
     y, truth = draws("gaussian")
     options = {"n_components": 2, "covariance": "diagonal", "n_samples": 10, "precision": "float64"}
@@ -330,6 +340,7 @@ def test_probabilities_are_calibrated():
 BAD = {
     "objective": "map",
     "loo_parameters": "some",
+    "loo_estimate": "some",
     "covariance": "banded",
     "precision": "float16",
     "standardise": "all",
@@ -406,11 +417,12 @@ def test_priors_of_the_kernel_hold():
     assert regressor(kernel=kernel, max_epochs=100).fit(X, y).kernel_.lengthscale.item() == pytest.approx(7.0, abs=0.01)
 
 
-def test_variances_are_in_the_units_of_their_own_target():
+@pytest.mark.parametrize(("n_samples", "noise"), [(None, "likelihood.noise"), (20, "likelihood.given.noise")])
+def test_variances_are_in_the_units_of_their_own_target(n_samples, noise):
     y, _ = draws("gaussian")
-    table = regressor(max_epochs=40).fit(X, np.column_stack([1000 * y, y])).hyperparameters_
+    table = regressor(max_epochs=40, n_samples=n_samples).fit(X, np.column_stack([1000 * y, y])).hyperparameters_
     rows = {row.name: row.value for row in table.rows}
-    for name in ("layer.kernel.variance", "likelihood.noise"):
+    for name in ("layer.kernel.variance", noise):
         assert rows[f"{name}[0]"] / rows[f"{name}[1]"] == pytest.approx(1e6, rel=0.3)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from scipy.special import k0e
 
 from stratagp.errors import InputError, UnsupportedError
 from stratagp.likelihoods import (
@@ -305,3 +306,12 @@ def test_networks_with_little_noise():
         expected = torch.distributions.Normal(0.0, math.sqrt(1.0001)).log_prob(torch.tensor(y, dtype=torch.float64))
         found = GPRN(1, 1e-4).log_predictive(torch.tensor([[y]], dtype=torch.float64), q)
         assert found.item() == pytest.approx(expected.item(), abs=1e-6)
+
+
+@pytest.mark.parametrize("noise", [1e-4, 1e-2, 1.0])
+def test_uncertain_weights_of_a_network_give_a_spike_at_zero(noise):
+    """For ``W, f ~ N(0, 1)`` the density of ``W f + ε`` at zero is ``exp(s/4) K₀(s/4) / 2π``."""
+    q = Gaussian(torch.zeros(1, 2, dtype=torch.float64), torch.ones(1, 2, dtype=torch.float64))
+    with torch.no_grad():
+        found = GPRN(1, noise).log_predictive(torch.zeros(1, 1, dtype=torch.float64), q).item()
+    assert found == pytest.approx(np.log(k0e(noise / 4) / (2 * np.pi)), abs=2e-3)

@@ -55,9 +55,30 @@ def test_rows_are_chunked_without_a_change(monkeypatch):
     x, z, w, v = randn(40, 3), randn(30, 3), randn(3).exp().requires_grad_(), randn().exp().requires_grad_()
     grad = randn(40, 30)
     whole = torch.autograd.grad(gaussian_kernel(x, z, w, v), (w, v), grad)
-    monkeypatch.setattr("stratagp.linalg.distances._CHUNK", 90)
+    monkeypatch.setattr("stratagp.linalg.squared_exponential._CHUNK", 90)
     pieces = torch.autograd.grad(gaussian_kernel(x, z, w, v), (w, v), grad)
     torch.testing.assert_close(whole, pieces, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("shared", ["points", "weights", "nothing"])
+@pytest.mark.parametrize("chunk", [1, 2**19])
+def test_several_functions_a_few_at_a_time(monkeypatch, shared, chunk):
+    """Values and gradients are those of each function alone; the gradient of what is shared is their sum."""
+    monkeypatch.setattr("stratagp.linalg.squared_exponential._CHUNK", chunk)
+    x, z = randn(6, 2), randn(5, 2) if shared == "points" else randn(3, 5, 2)
+    w = randn(2).exp() if shared == "weights" else randn(3, 1, 2).exp()
+    v = randn(3, 1, 1).exp()
+    for tensor in (z, w, v):
+        tensor.requires_grad_()
+    for inputs in ((x, z), (z, z)):
+        k = gaussian_kernel(*inputs, w, v)
+        points = [each.expand(3, -1, -1) for each in inputs]
+        difference = w.expand(3, 1, 2)[:, :, None] * (points[0][:, :, None] - points[1][:, None])
+        expected = v * torch.exp(-0.5 * difference.square().sum(-1))
+        torch.testing.assert_close(k, expected, rtol=1e-12, atol=1e-12)
+        weights = randn(*k.shape)
+        got, wanted = (torch.autograd.grad(value, (z, w, v), weights) for value in (k, expected))
+        torch.testing.assert_close(got, wanted, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-11), (torch.float32, 2e-5)])

@@ -2,56 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Any
-
-import numpy as np
-import torch
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
-
-from stratagp import likelihoods as lik
-from stratagp.data import TargetScale
-from stratagp.errors import InputError
-from stratagp.estimators.targets import check_level, check_n_samples, check_quantiles, check_targets, encode_labels
+from stratagp.estimators.batched import BatchedClassifier, BatchedRegressor
 from stratagp.estimators.variational import VariationalEstimator
-from stratagp.likelihoods import Likelihood
-
-_CLASS_SAMPLES = 20  # of a softmax, in the bound
-_LATENT = 4.0  # the variance of latent functions of classes at the start
 
 
-def _each(value: float, outputs: int) -> Any:
-    return value if outputs == 1 else [value] * outputs
-
-
-_LOCATION_SCALE: dict[
-    str, Any
-] = {  # likelihoods that do not mind where zero is, or how long a unit: targets are scaled
-    "gaussian": lambda p: lik.GaussianNoise(_each(0.1, p)),
-    "student-t": lambda p: lik.StudentT(scale=_each(0.3, p)),
-    "laplace": lambda p: lik.LaplaceNoise(_each(0.3, p)),
-    "heteroscedastic": lambda p: lik.Heteroscedastic(),
-    "gprn": lambda p: lik.GPRN(noise=[0.1] * p),
-}
-_OTHERS: dict[str, Any] = {
-    "poisson": lambda p: lik.Poisson(),
-    "negative-binomial": lambda p: lik.NegativeBinomial(),
-    "gamma": lambda p: lik.Gamma(),
-    "exponential": lambda p: lik.Exponential(),
-    "beta": lambda p: lik.Beta(),
-    "weibull": lambda p: lik.Weibull(),
-    "log-normal": lambda p: lik.LogNormal(),
-}
-_DIRECT = (lik.GaussianNoise, lik.StudentT, lik.LaplaceNoise)  # a function for each target, in its unit
-_SCALABLE = (lik.GaussianNoise, lik.StudentT, lik.LaplaceNoise, lik.Heteroscedastic, lik.GPRN)
-_OF_CLASSES = (lik.Softmax, lik.Bernoulli, lik.RobustMax, lik.Ordinal)
-_CLASSES: dict[str, Any] = {"softmax": lik.Softmax, "bernoulli": lik.Bernoulli, "robust-max": lik.RobustMax}
-
-
-class AutoGPRegressor(RegressorMixin, VariationalEstimator):
+class AutoGPRegressor(BatchedRegressor, VariationalEstimator):
     """Sparse variational Gaussian-process regression with any likelihood, by mini-batches.
 
     Arguments:
@@ -70,6 +25,9 @@ class AutoGPRegressor(RegressorMixin, VariationalEstimator):
         loo_parameters: what the leave-one-out density moves: "hyper", that is kernels, likelihood and inducing points,
             in turns with the bound (Algorithm 1 of Krauth et al. 2016); or "all", which fits better where there are
             many rows for each inducing point, and overfits few: hold rows out by ``validation`` then.
+        loo_estimate: "closed", the leave-one-out density in closed form where there is one (Gaussian and Laplace noise,
+            logit, softmax); or "sampled", from ``n_samples`` of each row (10 where the bound is not sampled), the
+            unlikeliest cut off. It fears variance less, and fits closer.
         phase_epochs: the length of the bound's phase before "loo", and of each turn; a quarter of all by default.
         n_samples: replaces closed forms and quadrature by that many samples of each row; None or "auto" does not.
         shared: whether all functions share one kernel and one set of inducing points.
@@ -94,103 +52,8 @@ class AutoGPRegressor(RegressorMixin, VariationalEstimator):
     True
     """
 
-    def fit(self, X: Any, y: Any) -> AutoGPRegressor:
-        """Learn from rows ``X`` (an array or a data frame) and targets ``y``, ``n`` or ``n p``."""
-        with self._unless_it_fails():
-            self._check_options()
-            kernel, points = self._learn_inputs(X)
-            targets = check_targets(self, y, len(points))
-            self.one_target_ = targets.ndim == 1
-            targets = targets.reshape(len(targets), -1)
-            likelihood, scalable = _likelihood(self.likelihood, targets.shape[1])
-            scaled, p = scalable and self.standardise != "none", targets.shape[1]
-            if scalable and not scaled and not isinstance(self.likelihood, Likelihood):
-                raise InputError(
-                    f"standardise='none' leaves the start values of likelihood={self.likelihood!r} without a unit: let "
-                    "targets be standardised, or give a Likelihood with values that suit them"
-                )
-            self.scale_ = TargetScale.of(targets) if scaled else TargetScale(np.zeros(p), np.ones(p))
-            y = torch.from_numpy(self.scale_.to_standard(targets))
-            self._fit_model(kernel, points, y, likelihood, p)
-        return self
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The expected observation at each row, with its standard deviation if asked for."""
-        found = self.model_.predict(self._points(X))
-        mean = self._back(found.mean)
-        if not return_std:
-            return self._shaped(mean)
-        return self._shaped(mean), self._shaped(self.scale_.scale[: mean.shape[1]] * np.sqrt(_array(found.var)))
-
-    def predict_quantiles(self, X: Any, quantiles: Any) -> np.ndarray:
-        """The given quantiles of observations at each row: one column for each (before the targets, if several)."""
-        found = self.model_.quantiles(self._points(X), check_quantiles(quantiles))
-        return np.stack([self._shaped(self._back(each)) for each in found], axis=1)
-
-    def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends that an observation lies between with probability ``level``, as much outside each."""
-        check_level(level)
-        ends = self.predict_quantiles(X, [0.5 - level / 2, 0.5 + level / 2])
-        return ends[:, 0], ends[:, 1]
-
-    def log_predictive_density(self, X: Any, y: Any) -> np.ndarray:
-        """``log p(yₙ | xₙ)`` of each row, of all its targets together, in their own units."""
-        x = self._points(X)
-        targets = check_targets(self, y, len(x)).reshape(len(x), -1)
-        found = self.model_.log_predictive(x, torch.from_numpy(self.scale_.to_standard(targets)))
-        return _array(found) - np.log(self.scale_.scale).sum()
-
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
-        """Draws at the rows of ``X``, of whole functions with noise added: ``n n_samples`` (or ``n p n_samples``)."""
-        check_n_samples(n_samples)
-        x, gp = self._points(X), self.model_
-        generator = torch.Generator().manual_seed(int(check_random_state(random_state).randint(2**31 - 1)))
-        with torch.no_grad():
-            functions = [gp.layer.draw(generator)(x) for _ in range(n_samples)]
-            drawn = [gp.likelihood.sample(f, generator) for f in functions]
-        return np.stack([self._shaped(self._back(each)) for each in drawn], axis=-1)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """``R²``; for observations with a second column (exposure, censoring) the mean log predictive density."""
-        check_is_fitted(self, "beliefs_")
-        if self.engine_.model.likelihood.functions(len(self.scale_.mean)) < len(self.scale_.mean):
-            return float(np.average(self.log_predictive_density(X, y), weights=sample_weight))
-        return float(super().score(X, y, sample_weight))
-
-    def _validation_score(self, x: Tensor, y: Tensor) -> float:
-        return float(self.engine_.model.log_predictive(x, y).double().mean())
-
-    def _points(self, X: Any) -> Tensor:
-        check_is_fitted(self, "beliefs_")
-        values: Tensor = self.inputs_.points(self, X).values
-        return values
-
-    def _back(self, values: Tensor) -> np.ndarray:
-        p = values.shape[-1]  # an observation may have columns that are not predicted, such as censoring
-        return _array(values) * self.scale_.scale[:p] + self.scale_.mean[:p]
-
-    def _shaped(self, values: np.ndarray) -> np.ndarray:
-        return values[..., 0] if self.one_target_ or values.shape[-1] < len(self.scale_.mean) else values
-
-    def _target_scales(self) -> np.ndarray:
-        return self.scale_.scale
-
-    def _function_scales(self) -> np.ndarray:
-        """The unit of each latent function: that of its target, or none where functions are not targets."""
-        functions = len(self.engine_.model.marginals(self.engine_.data.x[:1]).mean[0])
-        simple = isinstance(self.engine_.model.likelihood, _DIRECT) and functions == len(self.scale_.scale)
-        return self.scale_.scale if simple else np.ones(functions)
-
-    def _log_unit(self) -> float:
-        return float(len(self.engine_.data.y) * np.log(self.scale_.scale).sum())
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
-
-class AutoGPClassifier(ClassifierMixin, VariationalEstimator):
+class AutoGPClassifier(BatchedClassifier, VariationalEstimator):
     """Sparse variational Gaussian-process classification by mini-batches, with a latent function for each class.
 
     Arguments:
@@ -205,79 +68,3 @@ class AutoGPClassifier(ClassifierMixin, VariationalEstimator):
     >>> gp.predict([[0.5, 0.5], [0.5, -0.5]])
     array(['same', 'other'], dtype='<U5')
     """
-
-    def fit(self, X: Any, y: Any) -> AutoGPClassifier:
-        """Learn from rows ``X`` (an array or a data frame) and their classes ``y``."""
-        with self._unless_it_fails():
-            self._check_options()
-            kernel, points = self._learn_inputs(X)
-            self.classes_, codes = encode_labels(self, y, len(points))
-            likelihood = self._class_likelihood(len(self.classes_))
-            outputs = 1 if isinstance(likelihood, (lik.Bernoulli, lik.Ordinal)) else len(self.classes_)
-            self._fit_model(kernel, points, torch.from_numpy(codes).double()[:, None], likelihood, outputs)
-        return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row."""
-        check_is_fitted(self, "beliefs_")
-        return self.classes_[self.predict_proba(X).argmax(1)]
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each class, in the order of ``classes_``, with the latent functions averaged out."""
-        check_is_fitted(self, "beliefs_")
-        return self._probabilities(self.inputs_.points(self, X).values)
-
-    def _probabilities(self, x: Tensor) -> np.ndarray:
-        gp = self.engine_.model
-        ordinal = gp.likelihood.given if isinstance(gp.likelihood, lik.Sampled) else gp.likelihood
-        if isinstance(ordinal, lik.Ordinal):
-            with torch.no_grad():
-                return _array(ordinal.probabilities(gp.marginals(x)))
-        found = _array(gp.predict(x).mean)
-        found = np.concatenate([1 - found, found], 1) if found.shape[1] == 1 else found
-        return found / found.sum(1, keepdims=True)
-
-    def _validation_score(self, x: Tensor, y: Tensor) -> float:
-        chosen = self._probabilities(x)[np.arange(len(y)), y[:, 0].long().numpy()]
-        return float(np.log(np.maximum(chosen, 1e-300)).mean())
-
-    def _class_likelihood(self, n_classes: int) -> Likelihood:
-        if isinstance(self.likelihood, Likelihood):
-            if not isinstance(self.likelihood, _OF_CLASSES):
-                names = ", ".join(kind.__name__ for kind in _OF_CLASSES)
-                raise InputError(f"likelihood must be one of classes ({names}), got {type(self.likelihood).__name__}")
-            return copy.deepcopy(self.likelihood)
-        name = ("bernoulli" if n_classes == 2 else "softmax") if self.likelihood == "auto" else self.likelihood
-        if not isinstance(name, str) or name not in _CLASSES:
-            raise InputError(f"likelihood must be one of auto, {', '.join(_CLASSES)}, or a Likelihood, got {name!r}")
-        if name == "bernoulli" and n_classes > 2:
-            raise InputError(f"likelihood='bernoulli' is for two classes, got {n_classes}: take 'softmax'")
-        made: Likelihood = _CLASSES[name]()
-        return made
-
-    def _samples(self, likelihood: Likelihood) -> int | None:
-        if self.n_samples == "auto":
-            return _CLASS_SAMPLES if isinstance(likelihood, lik.Softmax) else None
-        return self.n_samples
-
-    def _start_targets(self, y: Tensor) -> Tensor:
-        first = (y[:, 0] == 0).double()
-        return first - first.mean()
-
-    def _latent_variance(self) -> float:
-        return _LATENT
-
-
-def _likelihood(given: Any, outputs: int) -> tuple[Likelihood, bool]:
-    """The likelihood of a name, and whether its targets may be scaled."""
-    if isinstance(given, Likelihood):
-        return copy.deepcopy(given), isinstance(given, _SCALABLE)
-    name = "gaussian" if given == "auto" else given
-    every = {**_LOCATION_SCALE, **_OTHERS}
-    if not isinstance(name, str) or name not in every:
-        raise InputError(f"likelihood must be one of {', '.join(every)}, or a Likelihood, got {given!r}")
-    return every[name](outputs), name in _LOCATION_SCALE
-
-
-def _array(values: Tensor) -> np.ndarray:
-    return values.double().numpy()

@@ -16,14 +16,12 @@ from stratagp.estimators.class_engines import ClassBelief, Labelled
 from stratagp.estimators.engines import Belief, Data, Engine, constant
 from stratagp.likelihoods import Sampled
 from stratagp.models import StochasticGP
-from stratagp.objectives.elbo import expected_log_prob
 from stratagp.training.loop import History
 from stratagp.types import Gaussian
 
 _BATCH, _SMALLEST_BATCH = 1024, 64  # rows of a step: a tenth of the data between these
 _LEAST_STEPS = 500
 _RATE = 0.02  # of Adam
-_ROWS = 2048  # rows of the bound that are held at once
 
 
 class MiniBatches(Engine):
@@ -38,13 +36,7 @@ class MiniBatches(Engine):
 
     def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
         """The lower bound on the evidence of all rows."""
-        layer, likelihood = self.model.layer, self.model.likelihood
-        if isinstance(likelihood, Sampled):
-            likelihood = likelihood.given  # by quadrature: samples are for training
-        batches = zip(self.data.x.split(_ROWS), self.targets.split(_ROWS), strict=True)
-        dtype = self.model.dtype
-        fits = [expected_log_prob(likelihood, y.to(dtype), layer(x.to(dtype))).double().sum() for x, y in batches]
-        return torch.stack(fits).sum() - layer.kl()
+        return self.model.bound(self.data.x, self.targets)
 
     def train(self, epochs: int, seed: int, progress: bool, penalty: Callable[[], Tensor] | None) -> History:
         """Steps over the data, ``epochs`` times or more; ``penalty`` is added to the bound, such as a log prior.

@@ -12,7 +12,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import InputError
-from stratagp.estimators.base import GPEstimator, check_whole_number
+from stratagp.estimators.base import check_whole_number
+from stratagp.estimators.batched import Batched
 from stratagp.estimators.engines import Data
 from stratagp.estimators.inputs import Points
 from stratagp.estimators.stochastic import MiniBatches
@@ -26,6 +27,7 @@ from stratagp.training.loop import History
 from stratagp.training.start import spreads, start_from_data
 
 _LEAST_STEPS = 1000
+_LOO_SAMPLES = 10  # of each row, where nothing else is sampled
 _ROWS = 2000  # rows that a start value of the latent functions is taken from
 _PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
 
@@ -45,7 +47,7 @@ class AutoGPEngine(MiniBatches):
         return self.model
 
 
-class VariationalEstimator(GPEstimator):
+class VariationalEstimator(Batched):
     """An estimator whose model is trained by mini-batches in phases."""
 
     missing = "raise"
@@ -59,6 +61,7 @@ class VariationalEstimator(GPEstimator):
         likelihood: Any = "auto",
         objective: Any = "elbo",
         loo_parameters: Any = "hyper",
+        loo_estimate: Any = "closed",
         phase_epochs: Any = None,
         n_samples: Any = "auto",
         shared: Any = False,
@@ -81,6 +84,7 @@ class VariationalEstimator(GPEstimator):
         self.likelihood = likelihood
         self.objective = objective
         self.loo_parameters = loo_parameters
+        self.loo_estimate = loo_estimate
         self.phase_epochs = phase_epochs
         self.n_samples = n_samples
         self.shared = shared
@@ -107,6 +111,7 @@ class VariationalEstimator(GPEstimator):
         super()._check_options()
         self._restrict("objective", tuple(OBJECTIVES))
         self._restrict("loo_parameters", LOO_PARAMETERS)
+        self._restrict("loo_estimate", ("closed", "sampled"))
         self._restrict("covariance", ("full", "diagonal"))
         self._restrict("precision", tuple(_PRECISIONS))
         for name in ("n_components", "batch_size", "phase_epochs", "n_samples", "patience"):
@@ -133,6 +138,7 @@ class VariationalEstimator(GPEstimator):
             likelihood.log_prob(y, torch.zeros(len(y), likelihood.functions(outputs)).double())  # refuses bad targets
         start = likelihood.start(y[torch.randperm(len(y), generator=generator)[:_ROWS]])
         z = _inducing_points(kernel, x, self.n_inducing, self._seed())
+        n_samples, sampled = self._samples(likelihood), self.objective == "loo" and self.loo_estimate == "sampled"
         gp = autogp(
             kernel,
             z,
@@ -142,9 +148,10 @@ class VariationalEstimator(GPEstimator):
             self.covariance == "full",
             self.shared,
             Constant(start) if start else None,
-            self._samples(likelihood),
+            n_samples or (_LOO_SAMPLES if sampled else None),
             generator,
             _PRECISIONS[self.precision],
+            sampled="bound" if not sampled else "both" if n_samples else "reciprocal",
         )
         held, kept = _split(len(y), self.validation, generator)
         data = Data(x[kept], y[kept])
@@ -176,22 +183,14 @@ class VariationalEstimator(GPEstimator):
             progress=self.verbose,
         )
 
-    def _samples(self, likelihood: Likelihood) -> int | None:
-        return None if self.n_samples == "auto" else self.n_samples
-
-    def _start_targets(self, y: Float[Tensor, "n p"]) -> Float[Tensor, " n"]:
-        return y[:, 0]
-
-    def _latent_variance(self) -> float:
-        return 1.0
-
     def _function(self, points: Any) -> np.ndarray:
         return self.engine_.model.marginals(points).mean.double().numpy()
 
 
 def _inducing_points(kernel: Kernel, x: Float[Tensor, "n d"], m: int, seed: int) -> Float[Tensor, "m2 d"]:
     """Centres of clusters, in units of the kernel's lengthscales if it has them, else of the spreads of columns."""
-    lengthscale = kernel.lengthscale.detach() if isinstance(kernel, Stationary) else spreads(x)
+    own = isinstance(kernel, Stationary) and kernel.functions is None
+    lengthscale = kernel.lengthscale.detach() if own else spreads(x)
     scale = lengthscale.expand(x.shape[1])
     return kmeans_points(x / scale, m, seed) * scale
 

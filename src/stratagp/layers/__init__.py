@@ -2,4 +2,7 @@
 
 from stratagp.layers.base import Belief as Belief
 from stratagp.layers.base import Layer as Layer
+from stratagp.layers.features import Features as Features
+from stratagp.layers.grid import Grid as Grid
 from stratagp.layers.inducing import Inducing as Inducing
+from stratagp.layers.stack import Stack as Stack

@@ -140,6 +140,7 @@ class Binomial(OneFunction):
     """
 
     discrete = True
+    closed_reciprocal = True
 
     def __init__(self, trials: int = 1) -> None:
         super().__init__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,6 +16,9 @@ from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.likelihoods.single import peak_integral
 from stratagp.parameters import Parameter, Value, positive
 from stratagp.types import Gaussian
+
+_SPIKE, _FAR = 129, 7.0  # places about the zero of a node, and how far they reach, in its standard deviations
+_WIDE = 10.0  # standard deviations that a spike is as wide as the whole belief from
 
 
 class GPRN(Likelihood):
@@ -82,7 +86,7 @@ class GPRN(Likelihood):
     def log_predictive(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``log E_f Π_p N(y; E[W] f, Var[W] f² + noise)_p``: quadrature over the nodes, exact in the weights."""
         if self.n_nodes == 1:
-            return peak_integral(lambda z: self.observed.log_predictive(y, self._at(q, z)), q.mean[..., :1])
+            return self._over_one_node(lambda z: self.observed.log_predictive(y, self._at(q, z)), q)
         given, log_weights = self._given_nodes(q)
         return log_average(self.observed.log_predictive(y, given), log_weights)
 
@@ -115,6 +119,22 @@ class GPRN(Likelihood):
         """The belief about ``W f`` for nodes at points of quadrature, in a new first axis; the points' log weights."""
         points, log_weights = normal_nodes(self.n_nodes, q.mean)
         return self._at(q, points.reshape(len(points), *[1] * (q.mean.dim() - 1), -1)), log_weights
+
+    def _over_one_node(self, log_values: Callable[[Tensor], Tensor], q: Gaussian) -> Float[Tensor, "*s n"]:
+        """``log E exp(log_values)`` over the node, whose density has a spike at zero where weights are uncertain.
+
+        There, places that come close together at the zero of the node are added to those around the peak.
+        """
+        (_, mean), (w_var, var) = self.parts(q.mean.detach()), self.parts(q.var.detach())
+        noise, deviation = self.noise.detach().to(mean), var.sqrt()
+        width = (noise / w_var.squeeze(-1)).sqrt().amin(-1, keepdim=True) / deviation
+        plain = peak_integral(log_values, mean)
+        if bool((width > _WIDE).all()):
+            return plain
+        reach = torch.asinh(_FAR / width.clamp(1e-6, 1.0))
+        t = torch.linspace(-1, 1, _SPIKE).to(mean).reshape(-1, *[1] * mean.dim()) * reach
+        spiked = peak_integral(log_values, mean, width.clamp(1e-6, 1.0) * t.sinh() - mean / deviation)
+        return torch.where(width.squeeze(-1) > _WIDE, plain, spiked)
 
     def _at(self, q: Gaussian, z: Float[Tensor, "..."]) -> Gaussian:
         """The belief about ``W f`` for nodes ``z`` standard deviations from their means."""

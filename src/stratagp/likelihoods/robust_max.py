@@ -37,6 +37,7 @@ class RobustMax(Likelihood):
     """
 
     discrete = True
+    closed_reciprocal = True
     epsilon: Any
 
     def __init__(self, epsilon: float | Parameter = 1e-3) -> None:

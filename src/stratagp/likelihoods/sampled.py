@@ -11,20 +11,24 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.likelihoods.base import Likelihood, log_average
+from stratagp.likelihoods.robust_max import RobustMax
 from stratagp.types import Gaussian, Mixture
 
 
 class Sampled(Likelihood):
     """The likelihood ``given``, with ``E log p(y | f)`` and ``E 1/p(y | f)`` from samples ``f = mean + √var ε``.
 
-    Everything else is asked of ``given``, and so is ``E 1/p`` where it is in closed form. Samples of ``1/p`` have heavy
-    tails, so that a single one may rule an average: the largest are cut down to the quantile ``1 − 1/√S`` of the ``S``
-    samples of their row.
+    Everything else is asked of ``given``. Samples of ``1/p`` have heavy tails, so that a single one may rule an
+    average: the largest are cut down to the quantile ``1 − 1/√S`` of the ``S`` samples of their row. Cut samples have
+    no gradient. They are what the exact expectation fears most, functions far below their mean, so that few samples
+    give an objective that cares less for the variance and more for the fit.
 
     Arguments:
         given: what is sampled.
         n_samples: how many samples for each row, new ones at each call.
         generator: where they come from; torch's own where it is left out.
+        what: what is sampled: ``"bound"``, ``E log p`` alone, and ``E 1/p`` only where it has no closed form;
+            ``"reciprocal"``, ``E 1/p`` alone; or ``"both"``.
 
     >>> from stratagp.likelihoods import GaussianNoise
     >>> f = Gaussian(torch.zeros(1, 1), torch.ones(1, 1))
@@ -33,11 +37,17 @@ class Sampled(Likelihood):
     -1.4...
     """
 
-    def __init__(self, given: Likelihood, n_samples: int, generator: torch.Generator | None = None) -> None:
+    def __init__(
+        self, given: Likelihood, n_samples: int, generator: torch.Generator | None = None, what: str = "bound"
+    ) -> None:
         super().__init__()
         if n_samples < 1:
             raise InputError(f"n_samples must be at least 1, got {n_samples}")
-        self.given, self.n_samples, self.generator = given, n_samples, generator
+        if what not in ("bound", "reciprocal", "both"):
+            raise InputError(f"what must be 'bound', 'reciprocal' or 'both', got {what!r}")
+        if what != "bound" and isinstance(given, RobustMax):
+            raise InputError("the density of RobustMax is a step, so samples of its reciprocal have no gradient")
+        self.given, self.n_samples, self.generator, self.what = given, n_samples, generator, what
 
     def functions(self, outputs: int) -> int:
         """As many as ``given`` asks for."""
@@ -65,6 +75,8 @@ class Sampled(Likelihood):
 
     def expected_log_prob(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """The average over samples."""
+        if self.what == "reciprocal":
+            return self.given.expected_log_prob(y, q)
         return self.given.sampled_log_prob(y, q, self._noise(q))
 
     def log_predictive(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
@@ -73,7 +85,7 @@ class Sampled(Likelihood):
 
     def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """The closed form, or the log of the average over samples, the largest of them cut."""
-        if self.given.closed_reciprocal:
+        if self.what == "bound" and self.given.closed_reciprocal:
             return self.given.log_reciprocal(y, q)
         logs = -self.given.log_prob(y, q.sample(self._noise(q)))
         if self.n_samples > 1:

@@ -57,10 +57,15 @@ class OneFunction(Likelihood):
         return log_average(-self.log_prob(y, f), (weights / weights.sum()).log())
 
 
-def peak_integral(log_values: Callable[[Tensor], Tensor], like: Float[Tensor, "*s n 1"]) -> Float[Tensor, "*s n"]:
+def peak_integral(
+    log_values: Callable[[Tensor], Tensor],
+    like: Float[Tensor, "*s n 1"],
+    more: Float[Tensor, "k *s n 1"] | None = None,
+) -> Float[Tensor, "*s n"]:
     """``log ∫ exp(log_values(z)) N(z; 0, 1) dz`` of log-concave integrands, by the trapezoidal rule around their peaks.
 
-    ``log_values`` maps places ``*s n 1`` to ``*s n``; ``like`` has the shape of the places of one node.
+    ``log_values`` maps places ``*s n 1`` to ``*s n``; ``like`` has the shape of the places of one node. ``more`` are
+    places in addition, where an integrand has other peaks.
     """
 
     def log_density(z: Tensor) -> Tensor:
@@ -68,8 +73,13 @@ def peak_integral(log_values: Callable[[Tensor], Tensor], like: Float[Tensor, "*
 
     low, high = _range(log_density, like.detach())
     step = (high - low) / (_NODES - 1)
-    places = torch.arange(_NODES, dtype=step.dtype, device=step.device).reshape(-1, *[1] * step.dim())
-    return (log_density(low + step * places).logsumexp(0) + step.log()).squeeze(-1)
+    places = low + step * torch.arange(_NODES, dtype=step.dtype, device=step.device).reshape(-1, *[1] * step.dim())
+    if more is None:
+        return (log_density(places).logsumexp(0) + step.log()).squeeze(-1)
+    places = torch.cat([places, more]).sort(0).values
+    gaps = places.diff(dim=0)
+    widths = 0.5 * (torch.cat([gaps, gaps[:1] * 0]) + torch.cat([gaps[:1] * 0, gaps]))
+    return (log_density(places) + widths.log()).logsumexp(0).squeeze(-1)
 
 
 def _range(log_density: Callable[[Tensor], Tensor], like: Tensor) -> tuple[Tensor, Tensor]:

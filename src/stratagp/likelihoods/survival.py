@@ -13,12 +13,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from stratagp.likelihoods.gaussian import gaussian_log_reciprocal
 from stratagp.likelihoods.scale import exp_moments, finite_exp
 from stratagp.likelihoods.single import OneFunction, number, refuse, with_second
 from stratagp.parameters import Parameter, Value
 from stratagp.types import Gaussian
-
-_LARGEST_SHARE = 0.99  # of the latent variance in the noise, in leave-one-out densities
 
 
 class Weibull(OneFunction):
@@ -108,9 +107,7 @@ class LogNormal(OneFunction):
         The expectation exists where ``r = var/noise < 1``; for the sake of gradients ``r`` is held below 0.99.
         """
         log_t, observed = _survived(y)
-        left = 1 - (q.var / self.noise).clamp_max(_LARGEST_SHARE)
-        square = (log_t - q.mean).square() / (self.noise * left)
-        seen = log_t + 0.5 * (square + torch.log(2 * math.pi * self.noise) - left.log())
+        seen = log_t + gaussian_log_reciprocal(log_t, q.mean, q.var, self.noise)
         return torch.where(observed.squeeze(-1), seen.squeeze(-1), super().log_reciprocal(y, q))
 
     def moments(self, f: Float[Tensor, "*s n 1"]) -> Gaussian:

@@ -1,7 +1,6 @@
 """Linear algebra on tensors: pure functions, one subject a file."""
 
 from stratagp.linalg.cholesky import cholesky as cholesky
-from stratagp.linalg.distances import gaussian_kernel as gaussian_kernel
 from stratagp.linalg.distances import scaled_sqdist as scaled_sqdist
 from stratagp.linalg.gaussian import gaussian_log_density as gaussian_log_density
 from stratagp.linalg.gram import whitened_gram as whitened_gram
@@ -27,6 +26,7 @@ from stratagp.linalg.radial import matern_correlation as matern_correlation
 from stratagp.linalg.radial import matern_kernel as matern_kernel
 from stratagp.linalg.roots import pivoted_cholesky as pivoted_cholesky
 from stratagp.linalg.roots import root as root
+from stratagp.linalg.squared_exponential import gaussian_kernel as gaussian_kernel
 from stratagp.linalg.student import student_log_density as student_log_density
 from stratagp.linalg.toeplitz import toeplitz as toeplitz
 from stratagp.linalg.toeplitz import toeplitz_cholesky as toeplitz_cholesky

@@ -1,4 +1,4 @@
-"""Scaled squared distances and the Gaussian kernel, without tensors of size n × m × d.
+"""Scaled squared distances, without tensors of size n × m × d.
 
 With weights ``w`` (inverse lengthscales), ``r²ᵢⱼ = Σ_d w_d² (x_id − z_jd)²`` is one matrix product of the points
 extended by their squared norms. Its derivatives contract the incoming gradient ``G`` (n × m) with the points:
@@ -21,8 +21,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-_CHUNK = 2**19  # numbers of a gradient matrix that are handled at once: about the size of a second-level cache
-
 
 def scaled_sqdist(
     x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"], weight: Float[Tensor, "..."]
@@ -37,28 +35,12 @@ def scaled_sqdist(
     return _ScaledSqdist.apply(x, z, weight)
 
 
-def gaussian_kernel(
-    x: Float[Tensor, "*qx n d"],
-    z: Float[Tensor, "*qz m d"],
-    weight: Float[Tensor, "..."],
-    variance: Float[Tensor, "..."],
-) -> Float[Tensor, "*q n m"]:
-    """``v exp(−½ Σ_d w_d² (x_id − z_jd)²)``: one matrix product and one pass, one n × m buffer kept for the gradient.
-
-    >>> x = torch.tensor([[0.0], [1.0]])
-    >>> gaussian_kernel(x, x, torch.tensor(1.0), torch.tensor(2.0))
-    tensor([[2.0000, 1.2131],
-            [1.2131, 2.0000]])
-    """
-    return _GaussianKernel.apply(x, z, weight, variance)
-
-
 class _ScaledSqdist(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, z: Tensor, weight: Tensor) -> Tensor:
         ctx.same = x is z
         ctx.save_for_backward(x, z, weight)
-        return _squares(x, z, weight)
+        return squares(x, z, weight)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -66,44 +48,12 @@ class _ScaledSqdist(torch.autograd.Function):
         return contract(grad, *centre(x, z), weight, ctx.needs_input_grad, ctx.same)
 
 
-class _GaussianKernel(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, z: Tensor, weight: Tensor, variance: Tensor) -> Tensor:
-        xc, zc = centre(x, z)
-        k = _gaussian(x, z, xc, zc, weight, variance)
-        if x is z:
-            k.diagonal(dim1=-2, dim2=-1).copy_(variance.squeeze(-1) if variance.dim() else variance)
-        ctx.same, ctx.centred = x is z, (xc, zc)
-        ctx.save_for_backward(x, z, weight, variance, k)
-        return k
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, z, weight, variance, k = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a second derivative is wanted: everything in terms of k and the inputs
-            h = grad * k
-            points = contract(-0.5 * h, *centre(x, z), weight, ctx.needs_input_grad, ctx.same)
-            return *points, (h / variance).sum_to_size(variance.shape)
-        xc, zc = ctx.centred
-        return _gaussian_backward(grad, k, xc, zc, weight, variance, ctx.needs_input_grad, ctx.same)
-
-
-def _squares(x: Tensor, z: Tensor, weight: Tensor) -> Tensor:
+def squares(x: Tensor, z: Tensor, weight: Tensor) -> Tensor:
+    """The squared distances of points that are not centred yet."""
     xc, zc = centre(x, z)
     norms = scaled_norm(xc, weight), scaled_norm(zc, weight)
-    r2 = _quadratic(xc, zc, weight, *norms, scale=1.0)
+    r2 = quadratic(xc, zc, weight, *norms, scale=1.0)
     return repair_(r2, xc, zc, weight, *norms, first=0 if x is z else None)
-
-
-def _gaussian(x: Tensor, z: Tensor, xc: Tensor, zc: Tensor, weight: Tensor, variance: Tensor) -> Tensor:
-    """The exponent by one product, unless the points span so many lengthscales that rounding would show in it."""
-    x_norm = scaled_norm(xc, weight)
-    z_norm = x_norm if x is z else scaled_norm(zc, weight)
-    if rounding_shows(x_norm, z_norm):
-        same, wide = x is z, x.double()
-        r2 = _squares(wide, wide if same else z.double(), weight.double())
-        return (variance.double() * torch.exp(-0.5 * r2)).to(x.dtype)
-    return _quadratic(xc, zc, weight, x_norm - 2 * log_of(variance), z_norm, scale=-0.5).exp_()
 
 
 def rounding_shows(x_norm: Tensor, z_norm: Tensor) -> bool:
@@ -139,7 +89,7 @@ def log_of(variance: Tensor) -> Tensor:
     return variance.log().squeeze(-1) if variance.dim() else variance.log()
 
 
-def _quadratic(x: Tensor, z: Tensor, weight: Tensor, x_norm: Tensor, z_norm: Tensor, scale: float) -> Tensor:
+def quadratic(x: Tensor, z: Tensor, weight: Tensor, x_norm: Tensor, z_norm: Tensor, scale: float) -> Tensor:
     """``scale · (x_norm + z_norm − 2 Σ_d w_d² x_d z_d)``, by products of extended points where that saves a pass."""
     scaled = z * weight.square()
     if x.dim() == 2 and scaled.dim() == 2 and x_norm.dim() == 1:
@@ -234,33 +184,3 @@ def weight_gradient(g: Tensor, h: Tensor, x: Tensor, z: Tensor, cross: Tensor, w
     """``2w ∘ (Σᵢ gᵢ xᵢ² + Σⱼ hⱼ zⱼ² − 2 Σ cross)`` for column sums of ``cross``, either ``x ∘ Gz`` or ``z ∘ Gᵀx``."""
     squares = g.mT @ x.square() + h.mT @ z.square() - 2 * cross.sum(-2, keepdim=True)
     return (2 * weight * squares).sum_to_size(weight.shape)
-
-
-def _gaussian_backward(
-    grad: Tensor,
-    k: Tensor,
-    x: Tensor,
-    z: Tensor,
-    weight: Tensor,
-    variance: Tensor,
-    needs: tuple[bool, ...],
-    same: bool,
-) -> tuple[Tensor | None, ...]:
-    """The derivatives of the Gaussian kernel for centred points, ``G ∘ K`` being used a few rows at a time."""
-    if k.dim() == 3 or needs[0] or needs[1]:
-        full = grad * k
-        to_variance = (full.sum((-2, -1), keepdim=True) / variance).sum_to_size(variance.shape) if needs[3] else None
-        return *contract(full.mul_(-0.5), x, z, weight, needs, same), to_variance
-    right = with_ones(z)
-    products = torch.empty(len(k), right.shape[1], dtype=k.dtype, device=k.device)
-    h = torch.zeros(k.shape[1], 1, dtype=k.dtype, device=k.device)
-    step = max(1, _CHUNK // max(1, k.shape[1]))
-    buffer = torch.empty(min(step, len(k)), k.shape[1], dtype=k.dtype, device=k.device)
-    for start in range(0, len(k), step):
-        rows = slice(start, min(start + step, len(k)))
-        part = torch.mul(grad[rows], k[rows], out=buffer[: rows.stop - start])
-        torch.mm(part, right, out=products[rows])
-        h += part.sum(0)[:, None]
-    gz, g = products.split([x.shape[1], 1], -1)
-    to_weight = -0.5 * weight_gradient(g, h, x, z, x * gz, weight) if needs[2] else None
-    return None, None, to_weight, (g.sum() / variance).sum_to_size(variance.shape) if needs[3] else None

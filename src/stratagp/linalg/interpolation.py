@@ -29,7 +29,7 @@ from stratagp.errors import InputError
 GUARDS = 2  # grid points beyond the range of the inputs, on either side
 
 # Rows: the grid points at −1, 0, 1 and 2 from the one below x. Columns: powers of the distance t to that one.
-_KEYS = ((0.0, -0.5, 1.0, -0.5), (1.0, 0.0, -2.5, 1.5), (0.0, 0.5, 2.0, -1.5), (0.0, 0.0, -0.5, 0.5))
+KEYS = ((0.0, -0.5, 1.0, -0.5), (1.0, 0.0, -2.5, 1.5), (0.0, 0.5, 2.0, -1.5), (0.0, 0.0, -0.5, 0.5))
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def cubic_weights(
     position = (x - grid.low) / grid.spacing + GUARDS
     below = position.detach().floor().clamp(GUARDS, grid.size - 2 - GUARDS)
     t = (position - below)[..., None]
-    constant, linear, square, cube = torch.tensor(_KEYS, dtype=x.dtype, device=x.device).T
+    constant, linear, square, cube = torch.tensor(KEYS, dtype=x.dtype, device=x.device).T
     weight = constant + t * (linear + t * (square + t * cube))
     index = below.long()[..., None] + torch.arange(-1, 3, device=x.device)
     return index, weight

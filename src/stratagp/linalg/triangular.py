@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from stratagp.linalg.lower import lower_product, lower_times, transposed_times
 from stratagp.linalg.once import first_derivative_only
 
 LEAST_VARIANCE = 1e-10  # of a marginal, against rounding
@@ -46,12 +47,22 @@ def project(a: Float[Tensor, "*q m n"], values: Float[Tensor, "q m"]) -> Float[T
     return a.mT @ values.mT if a.dim() == 2 else (a.mT @ values[..., None]).squeeze(-1).mT
 
 
+def column_squares(a: Float[Tensor, "*q m n"]) -> Float[Tensor, "*q n"]:
+    """``Σᵢ aᵢₙ²``, one function at a time in a buffer that stays in the processor's cache."""
+    if a.dim() == 2:
+        return a.square().sum(0)
+    buffer, out = torch.empty_like(a[0]), a.new_empty(len(a), a.shape[-1])
+    for part, sums in zip(a, out, strict=True):
+        torch.sum(torch.mul(part, part, out=buffer), 0, out=sums)
+    return out
+
+
 class _WhitenedMarginals(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, kdiag: Tensor, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         t = scale.tril()
-        ta = t.mT @ a
-        var = kdiag - a.square().sum(-2) + ta.square().sum(-2)
+        ta = transposed_times(t, a)
+        var = kdiag - column_squares(a) + column_squares(ta)
         positive = var > LEAST_VARIANCE
         ctx.save_for_backward(a, mean, t, ta, positive)
         ctx.kdiag_shape = kdiag.shape
@@ -62,16 +73,16 @@ class _WhitenedMarginals(torch.autograd.Function):
     def backward(ctx: Any, to_mean: Tensor, to_var: Tensor) -> tuple[Tensor | None, ...]:
         a, mean, t, ta, positive = ctx.saved_tensors
         g, h = to_mean.mT, to_var.mT * positive
-        weighted = ta * h[:, None, :]
+        weighted = ta * (2 * h[:, None, :])
         to_a = to_m = to_t = None
         if ctx.needs_input_grad[0]:
-            to_a = torch.baddbmm(mean[..., None] * g[:, None, :], t, weighted, alpha=2)
+            to_a = lower_times(t, weighted)
             if a.dim() == 2:
-                to_a = to_a.sum(0) - 2 * a * h.sum(0)
+                to_a = torch.addmm(to_a.sum(0), mean.mT, g).addcmul_(a, h.sum(0), value=-2)
             else:
-                to_a -= 2 * a * h[:, None, :]
+                to_a.addcmul_(a, h[:, None, :], value=-2).addcmul_(mean[..., None], g[:, None, :])
         if ctx.needs_input_grad[2]:
             to_m = (a @ g.mT).mT if a.dim() == 2 else (a @ g[..., None]).squeeze(-1)
         if ctx.needs_input_grad[3]:
-            to_t = (2 * (a @ weighted.mT)).tril()
+            to_t = lower_product(a, weighted)
         return to_a, h.sum_to_size(ctx.kdiag_shape) if ctx.needs_input_grad[1] else None, to_m, to_t

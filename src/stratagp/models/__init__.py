@@ -4,6 +4,7 @@ from stratagp.models.autogp import Phase as Phase
 from stratagp.models.autogp import autogp as autogp
 from stratagp.models.autogp import fit_phases as fit_phases
 from stratagp.models.autogp import phases as phases
+from stratagp.models.chain import Chain as Chain
 from stratagp.models.classification import BinaryPosterior as BinaryPosterior
 from stratagp.models.classification import GPClassification as GPClassification
 from stratagp.models.classification import MulticlassLaplace as MulticlassLaplace
@@ -24,3 +25,6 @@ from stratagp.models.student_t import StudentTProcess as StudentTProcess
 from stratagp.models.surrogate import expected_improvement as expected_improvement
 from stratagp.models.surrogate import partial_dependence as partial_dependence
 from stratagp.models.surrogate import predict_uncertain as predict_uncertain
+from stratagp.models.svdkl import inducing_dkl as inducing_dkl
+from stratagp.models.svdkl import pretrain as pretrain
+from stratagp.models.svdkl import svdkl as svdkl

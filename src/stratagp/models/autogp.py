@@ -30,7 +30,7 @@ from stratagp.training.loop import History
 
 OBJECTIVES = {"elbo": elbo, "loo": leave_one_out, "ppgpr": predictive_bound}
 LOO_PARAMETERS = ("hyper", "all")
-_NODES_APART = 0.1  # standard deviation of the node functions of a network at the start
+_APART = 0.1  # standard deviation of the random functions of a network at the start
 
 
 def autogp(
@@ -46,6 +46,7 @@ def autogp(
     generator: torch.Generator | None = None,
     dtype: torch.dtype = torch.float32,
     learn_points: bool = True,
+    sampled: str = "bound",
 ) -> StochasticGP:
     """The model of the paper: as many latent functions as ``likelihood`` asks for, for ``outputs`` columns of targets.
 
@@ -59,6 +60,7 @@ def autogp(
         n_samples: samples of each row that replace closed forms and quadrature in training; None for the latter.
         generator: where samples, and the means of a mixture at the start, come from.
         learn_points: whether inducing points move.
+        sampled: what the samples are for, as ``what`` of :class:`~stratagp.likelihoods.Sampled`.
 
     >>> from stratagp import kernels as k
     >>> from stratagp.likelihoods import Softmax
@@ -71,7 +73,7 @@ def autogp(
     own = q > 1 and not shared
     kernel = copy.deepcopy(kernel)
     kernel = kernel.replicate(q) if own and kernel.functions is None else kernel
-    observed = likelihood if n_samples is None else Sampled(likelihood, n_samples, generator)
+    observed = likelihood if n_samples is None else Sampled(likelihood, n_samples, generator, sampled)
     points = real(z.expand(q, -1, -1).clone() if own else z, trainable=learn_points, name="z")
     gp = StochasticGP(kernel, points, observed, mean, q, posterior=posterior, dtype=dtype)
     if isinstance(likelihood, GPRN):
@@ -96,13 +98,13 @@ def phases(objective: str, epochs: int, loo_parameters: str = "hyper", phase_epo
 
     "elbo" and "ppgpr" are one phase. "loo" with ``loo_parameters="hyper"`` is Algorithm 1: phases of the bound for all
     parameters and of the leave-one-out density for hyperparameters and inducing points take turns, each of
-    ``phase_epochs`` (a quarter of all where it is left out); the last phase is the bound for the posterior alone, which
-    would otherwise lag behind its hyperparameters. With "all" the leave-one-out density moves the posterior too,
-    after one phase of the bound, until the end: nothing then holds the posterior near its prior, which suits many rows
-    for each inducing point, and overfits few.
+    ``phase_epochs`` (a quarter of all where it is left out), the last turn of leave-one-out being longer by what is
+    left. The last phase is the bound for the posterior alone, which would otherwise lag behind its hyperparameters.
+    With "all" the leave-one-out density moves the posterior too, after one phase of the bound, until the end: nothing
+    then holds the posterior near its prior, which suits many rows for each inducing point, and overfits few.
 
     >>> [(p.objective, p.epochs, p.parameters) for p in phases("loo", 100, "hyper", 30)]
-    [('elbo', 30, 'all'), ('loo', 30, 'hyper'), ('elbo', 10, 'all'), ('elbo', 30, 'posterior')]
+    [('elbo', 30, 'all'), ('loo', 40, 'hyper'), ('elbo', 30, 'posterior')]
     >>> [(p.objective, p.epochs, p.parameters) for p in phases("loo", 100, "all")]
     [('elbo', 25, 'all'), ('loo', 75, 'all')]
     """
@@ -120,19 +122,23 @@ def phases(objective: str, epochs: int, loo_parameters: str = "hyper", phase_epo
         )
     if loo_parameters == "all":
         return [Phase("elbo", each), Phase("loo", epochs - each)]
-    kinds = ("elbo", "all"), ("loo", "hyper")
-    turns = [(kinds[i // each % 2], min(each, epochs - last - i)) for i in range(0, epochs - last, each)]
-    return [*(Phase(name, size, moves) for (name, moves), size in turns), Phase("elbo", last, "posterior")]
+    pairs = max(1, (epochs - last) // (2 * each))
+    turns = [Phase("elbo", each, "all"), Phase("loo", each, "hyper")] * pairs
+    turns[-1] = Phase("loo", epochs - last - (2 * pairs - 1) * each, "hyper")
+    return [*turns, Phase("elbo", last, "posterior")]
 
 
 def fit_phases(gp: StochasticGP, x: Any, y: Any, plan: list[Phase], **options: Any) -> list[History]:
     """Train through a plan; ``options`` are those of :meth:`StochasticGP.fit`, for all phases. One history for each.
 
-    The log density of priors of parameters is added to every objective. A phase that is interrupted, or out of time, is
-    the last.
+    The log density of priors of parameters is added to every objective. ``seconds`` limits all phases together. A phase
+    that is interrupted, or out of time, is the last.
     """
     has_priors = any(item.parameter.prior is not None for item in gp.named_values())
-    histories = []
+    histories: list[History] = []
+    limit = options.pop("seconds", None)
+    if limit is not None and not limit > 0:
+        raise InputError(f"seconds must be positive, got {limit}: leave it out for no limit")
     for phase in plan:
         if phase.epochs == 0:
             continue
@@ -143,6 +149,7 @@ def fit_phases(gp: StochasticGP, x: Any, y: Any, plan: list[Phase], **options: A
             penalty=gp.log_prior if has_priors else None,
             epochs=phase.epochs,
             parameters=_moving(gp, phase.parameters),
+            seconds=None if limit is None else max(1e-3, limit - sum(history.seconds for history in histories)),
             **options,
         )
         histories.append(history)
@@ -167,7 +174,11 @@ def _posterior(m: int, q: int, n_components: int, full: bool, generator: torch.G
 
 
 def _leave_saddle(gp: StochasticGP, likelihood: GPRN, generator: torch.Generator | None) -> None:
-    """Means of a network's weights at one, and of its nodes at random: with both at zero no gradient moves them."""
+    """Means of a network's nodes at one, and of its weights at random: with both at zero no gradient moves them.
+
+    With a node that is one everywhere the weights are independent processes of the outputs. Nodes beyond the first are
+    random too, since nodes that start alike stay alike.
+    """
     k = likelihood.n_nodes
     posterior: Any = gp.layer.posterior
     mean = posterior.components.mean if isinstance(posterior, MixturePosterior) else posterior.mean
@@ -175,6 +186,6 @@ def _leave_saddle(gp: StochasticGP, likelihood: GPRN, generator: torch.Generator
         q, m = posterior.shape
         whitened = gp.layer.whitener().sum(-1)  # of a function that is one everywhere
         by_component = mean.data.reshape(-1, q, m)
-        by_component[:, : q - k] = (whitened[: q - k] if whitened.dim() == 2 else whitened).to(mean)
-        shape = (len(by_component), k, m)
-        by_component[:, q - k :] = _NODES_APART * torch.randn(shape, generator=generator, dtype=torch.float64).to(mean)
+        random = torch.randn(by_component.shape, generator=generator, dtype=torch.float64).to(mean)
+        by_component.copy_(_APART * random)
+        by_component[:, q - k] = (whitened[q - k] if whitened.dim() == 2 else whitened).to(mean)

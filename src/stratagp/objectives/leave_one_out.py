@@ -29,8 +29,8 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """``Σₙ log p(yₙ | D₋ₙ)``; with ``num_data``, estimated from a batch of that many rows.
 
-    In closed form for Gaussian, logistic and softmax likelihoods, which need no samples; by quadrature or, for
-    :class:`~stratagp.likelihoods.Sampled` ones, by sampling otherwise.
+    In closed form for Gaussian and Laplace noise, logits, softmax and a few more; by quadrature otherwise, or by the
+    samples of a :class:`~stratagp.likelihoods.Sampled` likelihood.
 
     >>> import torch
     >>> from stratagp import kernels as k

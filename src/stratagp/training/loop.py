@@ -88,7 +88,7 @@ def train(
         natural_rate: their step at first; it falls with the schedule to ``batch_size / rows``, a memory of one epoch.
         schedule: a factor of the steps by progress in [0, 1], such as those of :mod:`stratagp.training.schedules`.
         generator: the source of the shuffles; a new one with seed 0 where it is left out.
-        score: a measure of the module after each epoch, higher is better; the best state is kept at the end.
+        score: a measure of the module at the start and after each epoch, higher is better; the best state is kept.
         patience: stop after that many epochs without a better score (or objective, without a score).
         progress: show a bar; where standard output is no terminal, a line every ten seconds.
         dtype: the precision of the batches.
@@ -110,6 +110,7 @@ def train(
     start = time.perf_counter()
     with only(module, moving), meter(progress, total, batches.size, seconds) as show:
         try:
+            best.start()
             _epochs(run, batches, total, best, show)
         except KeyboardInterrupt:
             run.history.ending = "interrupted"
@@ -205,6 +206,12 @@ class _Best:
     def __init__(self, snapshot: Snapshot, score: Callable[[], Any] | None, patience: int | None) -> None:
         self.snapshot, self.score, self.patience = snapshot, score, patience
         self.value, self.waited = -math.inf, 0
+
+    def start(self) -> None:
+        """Score the state that training starts from, which may be the best."""
+        if self.score is not None:
+            self.value = float(self.score())
+            self.snapshot.take()
 
     def is_over(self, history: History) -> bool:
         """Take note of an epoch; whether patience has run out."""

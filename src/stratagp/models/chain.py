@@ -1,0 +1,203 @@
+"""A chain of layers and a likelihood, trained a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.errors import InputError
+from stratagp.kernels.base import as_tensor
+from stratagp.layers import Layer
+from stratagp.likelihoods import Likelihood, RobustMax, Sampled
+from stratagp.objectives.elbo import Bound, expected_log_prob
+from stratagp.objectives.elbo import elbo as lower_bound  # the class has a method of that name
+from stratagp.objectives.predictive import log_predictive_of
+from stratagp.parameterised import Parameterised
+from stratagp.posteriors import FullGaussian, MixturePosterior
+from stratagp.training.loop import History, rows, train
+from stratagp.types import Gaussian, Mixture
+
+_ROWS = 1024  # that are predicted at once
+
+
+class Chain(Parameterised):
+    """``layer → likelihood``: beliefs about latent functions, and how observations come from them.
+
+    Every model that is trained by mini-batches is one; deep ones have a :class:`~stratagp.layers.Stack` as their layer.
+
+    Arguments:
+        layer: what maps points to beliefs.
+        likelihood: how observations come from the latent functions.
+        dtype: the precision of batches of rows.
+
+    >>> from stratagp import kernels as k
+    >>> from stratagp.layers import Features, Inducing, Stack
+    >>> from stratagp.likelihoods import GaussianNoise
+    >>> network = torch.nn.Linear(3, 2)
+    >>> model = Chain(Stack(Features(network, 2), Inducing(k.RBF(), torch.randn(5, 2))), GaussianNoise())
+    >>> model.predict(torch.zeros(4, 3)).mean.shape
+    torch.Size([4, 1])
+    """
+
+    def __init__(self, layer: Layer, likelihood: Likelihood, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.layer = layer
+        self.likelihood = likelihood
+        self.dtype = dtype
+
+    @property
+    def observed(self) -> Likelihood:
+        """The likelihood itself, where ``likelihood`` is a sampler of it."""
+        return self.likelihood.given if isinstance(self.likelihood, Sampled) else self.likelihood
+
+    def elbo(self, x: Any, y: Any, num_data: int | None = None) -> Bound:
+        """The lower bound on ``log p(y | x)`` and its terms; with ``num_data``, estimated from a batch of that many."""
+        x, y = (rows(table(part, name), slice(None), self.dtype) for part, name in ((x, "x"), (y, "y")))
+        return lower_bound(self.layer, self.likelihood, x, columns(y), num_data)
+
+    def fit(
+        self,
+        x: Any,
+        y: Any,
+        objective: Callable[..., Any] = lower_bound,
+        natural: bool | None = None,
+        penalty: Callable[[], Tensor] | None = None,
+        **options: Any,
+    ) -> History:
+        """Train all parameters on rows of tensors, arrays or memory maps; again from where it stands, if called again.
+
+        Arguments:
+            objective: a function of (layer, likelihood, x, y, num_data) with a ``value``: ``elbo``, ``leave_one_out``
+                or ``predictive_bound`` of :mod:`stratagp.objectives`.
+            natural: whether a Gaussian posterior moves by natural gradients, which take fewer steps but need the bound
+                itself without sampling noise; by default where the objective is ``elbo``, nothing is sampled and the
+                likelihood is not :class:`RobustMax`, whose steps lead them to the most frequent class and no further.
+            penalty: what is added to the objective, such as the ``log_prior`` of parameters with priors.
+            options: those of :func:`stratagp.training.loop.train`: batch_size, epochs, steps, rate, natural_rate,
+                generator, progress, ….
+        """
+        data = table(x, "x"), table(y, "y")
+        for part, name in zip(data, ("x", "y"), strict=True):
+            for _ in self._chunks(part, name):
+                pass
+        if natural is None:
+            natural = objective is lower_bound and not _is_noisy(self.likelihood)
+        posteriors = _gaussians(self.layer) if natural else []
+
+        def value(x: Tensor, y: Tensor) -> Tensor:
+            found: Tensor = objective(self.layer, self.likelihood, x, columns(y), len(data[0])).value
+            return found if penalty is None else found + penalty()
+
+        self.train()
+        try:
+            return train(value, self, data, natural=posteriors, dtype=self.dtype, **options)
+        finally:
+            self.eval()
+
+    def belief(self, x: Any) -> Gaussian | Mixture:
+        """The belief about the latent functions at each row, as ``n q``, or ``k n q`` for the parts of a mixture."""
+        parts = list(self._beliefs(x))
+        if isinstance(parts[0], Gaussian):
+            return _joined(parts)
+        return Mixture(parts[0].log_weights, _joined([part.parts for part in parts], 1))
+
+    def marginals(self, x: Any) -> Gaussian:
+        """Mean and variance of the latent functions at each row, as ``n q``."""
+        found = self.belief(x)
+        return found if isinstance(found, Gaussian) else found.moments()
+
+    def predict(self, x: Any) -> Gaussian:
+        """Mean and variance of observations at each row: of targets, or of labels (whose means are probabilities)."""
+        with torch.no_grad():
+            return _joined([predict(self.likelihood, belief) for belief in self._beliefs(x)])
+
+    def quantiles(self, x: Any, levels: Sequence[float]) -> Float[Tensor, "l n p"]:
+        """The values that observations stay below with the given probabilities, at each row."""
+        with torch.no_grad():
+            return torch.cat([self.likelihood.quantiles(_double(belief), levels) for belief in self._beliefs(x)], 1)
+
+    def log_predictive(self, x: Any, y: Any) -> Float[Tensor, " n"]:
+        """``log p(yₙ | xₙ)`` of each row: the score of predictions."""
+        targets = self._chunks(table(y, "y"), "y")
+        with torch.no_grad():
+            pairs = zip(self._beliefs(x), targets, strict=True)
+            return torch.cat([log_predictive_of(self.likelihood, columns(part), belief) for belief, part in pairs])
+
+    def bound(self, x: Any, y: Any) -> Float[Tensor, ""]:
+        """The lower bound on ``log p(y | x)`` of all rows, in chunks and without a gradient; by quadrature."""
+        targets = self._chunks(table(y, "y"), "y")
+        with torch.no_grad():
+            pairs = zip(self._beliefs(x), targets, strict=True)
+            fits = [expected_log_prob(self.observed, columns(part), belief).double().sum() for belief, part in pairs]
+            return torch.stack(fits).sum() - self.layer.kl()
+
+    def _beliefs(self, x: Any) -> Iterator[Any]:
+        """The belief at one chunk of rows after another, in evaluation mode."""
+        for chunk in self._chunks(table(x, "x"), "x"):
+            yield self._belief_at(chunk)
+
+    def _belief_at(self, x: Tensor) -> Any:
+        training = self.training
+        self.eval()
+        try:
+            with torch.no_grad():
+                return self.layer(x)
+        finally:
+            self.train(training)
+
+    def _rows_at_once(self) -> int:
+        return _ROWS
+
+    def _chunks(self, data: Any, name: str) -> Iterator[Tensor]:
+        """Rows in order, a bounded number at a time; missing values are refused by their row."""
+        size = self._rows_at_once()
+        for start in range(0, max(1, len(data)), size):
+            chunk = rows(data, slice(start, start + size), self.dtype)
+            if not bool(chunk.isfinite().all()):
+                row = start + int((~chunk.isfinite()).nonzero()[0, 0])
+                raise InputError(f"{name} has NaN or infinite values, the first in row {row}: remove or fill such rows")
+            yield chunk
+
+
+def _gaussians(layer: Layer) -> list[FullGaussian]:
+    """Posteriors that natural gradients can move: Gaussians, but not as parts of a mixture."""
+    mixtures = [part.components for part in layer.modules() if isinstance(part, MixturePosterior)]
+    found = [part for part in layer.modules() if isinstance(part, FullGaussian)]
+    return [part for part in found if not any(part is each for each in mixtures)]
+
+
+def _is_noisy(likelihood: Likelihood) -> bool:
+    """Whether natural gradients, which go by the curvature too, do not suit a likelihood."""
+    return isinstance(likelihood, RobustMax) or (isinstance(likelihood, Sampled) and likelihood.what != "reciprocal")
+
+
+def table(data: Any, name: str) -> Any:
+    """Tensors, arrays and memory maps as they are; other containers of numbers as tensors."""
+    return data if isinstance(data, (Tensor, np.ndarray)) else as_tensor(data, name)
+
+
+def columns(y: Float[Tensor, "..."]) -> Float[Tensor, "n p"]:
+    """Targets with an axis of outputs."""
+    return y[:, None] if y.dim() == 1 else y
+
+
+def predict(likelihood: Likelihood, belief: Gaussian | Mixture) -> Gaussian:
+    """Mean and variance of observations under a belief of either kind."""
+    if isinstance(belief, Gaussian):
+        return likelihood.predict(belief)
+    return Mixture(belief.log_weights, likelihood.predict(belief.parts)).moments()
+
+
+def _double(belief: Gaussian | Mixture) -> Gaussian | Mixture:
+    if isinstance(belief, Gaussian):
+        return Gaussian(belief.mean.double(), belief.var.double())
+    return Mixture(belief.log_weights.double(), Gaussian(*(part.double() for part in belief.parts)))
+
+
+def _joined(parts: list[Gaussian], axis: int = 0) -> Gaussian:
+    return Gaussian(torch.cat([part.mean for part in parts], axis), torch.cat([part.var for part in parts], axis))
