@@ -62,7 +62,7 @@ def test_features_are_standardised_and_bounded():
     found = layer(x)
     assert found.abs().max() < 3
     torch.testing.assert_close(found.std(0), torch.ones(2), rtol=0.15, atol=0)
-    for _ in range(100):
+    for _ in range(300):
         layer(x)
     torch.testing.assert_close(layer.eval()(x), found, rtol=0, atol=1e-3)
 

@@ -374,18 +374,18 @@ def test_buffers_go_back_with_the_parameters():
 
 
 def test_scores_that_are_nan_never_count_as_best():
-    line, scores, seen = Line(), iter([float("nan"), 2.0, float("nan")]), []
+    line, scores, seen = Line(), iter([*[float("nan")] * 2, 2.0, float("nan")]), []
 
     def score():
         seen.append(line.weight.detach().clone())
         return next(scores)
 
     train(line.score, line, (X, Y), batch_size=100, epochs=3, score=score)
-    assert torch.equal(line.weight, seen[1])
+    assert torch.equal(line.weight, seen[2])
 
 
 def test_the_best_score_is_kept_and_patience_ends():
-    line, scores, seen = Line(), iter([1.0, 3.0, 2.0, 2.5, 9.0]), []
+    line, scores, seen = Line(), iter([0.5, 1.0, 3.0, 2.0, 2.5, 9.0]), []
 
     def score():
         seen.append(line.weight.detach().clone())
@@ -394,7 +394,14 @@ def test_the_best_score_is_kept_and_patience_ends():
     history = train(line.score, line, (X, Y), batch_size=100, epochs=50, score=score, patience=2)
     assert history.scores == [1.0, 3.0, 2.0, 2.5]
     assert history.ending == "no more progress"
-    assert torch.equal(line.weight, seen[1])
+    assert torch.equal(line.weight, seen[2])
+
+
+def test_a_start_that_nothing_beats_is_kept():
+    line, scores = Line(), iter([5.0, 1.0, 2.0, 3.0])
+    before = line.weight.detach().clone()
+    train(line.score, line, (X, Y), batch_size=100, epochs=3, score=lambda: next(scores))
+    assert torch.equal(line.weight, before)
 
 
 def test_nobody_is_told_unless_asked(capsys):

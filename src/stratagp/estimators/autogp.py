@@ -19,7 +19,8 @@ class AutoGPRegressor(BatchedRegressor, VariationalEstimator):
             "heteroscedastic", "gprn" (a regression network for several targets), "poisson", "negative-binomial",
             "gamma", "exponential", "beta", "weibull", "log-normal"; or a :class:`~stratagp.likelihoods.Likelihood`,
             whose values are those of standardised targets where it can be scaled (the first five). Counts may have a
-            second column, the exposure; times one that tells whether the event was observed (1) or not yet (0).
+            second column, the exposure (predictions are for an exposure of one); times one that tells whether the event
+            was observed (1) or not yet (0).
         objective: "elbo" (the variational bound), "loo" (the leave-one-out density, after the bound) or "ppgpr" (the
             predictive density with the divergence as a regulariser).
         loo_parameters: what the leave-one-out density moves: "hyper", that is kernels, likelihood and inducing points,
@@ -35,7 +36,7 @@ class AutoGPRegressor(BatchedRegressor, VariationalEstimator):
         max_epochs: how often to go over the data; at least 1000 steps are made.
         rate: of Adam.
         validation: a share of the rows to hold out; each phase of training ends in the state that predicts them best.
-        patience: epochs to wait for a better one before a phase is ended.
+        patience: epochs to wait for a better one before a phase is ended; at least 100 steps.
         precision: of training, "float32" or "float64"; predictions are in the latter.
         standardise: "targets" (for likelihoods that can be scaled), "both" also centres and scales inputs, "none".
         categorical, encoding: as in :class:`GPRegressor`.

@@ -116,7 +116,12 @@ class Inputs:
             if "contains NaN" not in str(error):
                 raise
             first = str(error).splitlines()[0].rstrip(".")
-            raise InputError(f"{first}: drop those rows, or let missing='impute' fill them") from None
+            fill = (
+                ", or let missing='impute' fill them"
+                if "missing" in estimator.get_params(deep=False)
+                else " or fill them"
+            )
+            raise InputError(f"{first}: drop those rows{fill}") from None
         missing = np.isnan(values) if estimator.missing == "impute" else None
         return values, missing
 

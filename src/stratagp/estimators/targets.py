@@ -45,6 +45,9 @@ def encode_labels(estimator: Any, y: Any, n: int) -> tuple[np.ndarray, np.ndarra
     labels = column_or_1d(y, warn=True)
     check_length(labels, n, "y")
     check_classification_targets(labels)
+    gaps = np.flatnonzero([label is None or label != label for label in labels])
+    if len(gaps):
+        raise InputError(f"y has no label in row {gaps[0]}, and in {len(gaps)} of {n} rows: drop those rows")
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise InputError(f"y must contain at least two classes, got only one class: {classes[0]!r} in all {n} rows")

@@ -26,7 +26,7 @@ from stratagp.training.inducing import kmeans_points
 from stratagp.training.loop import History
 from stratagp.training.start import spreads, start_from_data
 
-_LEAST_STEPS = 1000
+_LEAST_STEPS, _LEAST_PATIENCE = 1000, 100  # steps
 _LOO_SAMPLES = 10  # of each row, where nothing else is sampled
 _ROWS = 2000  # rows that a start value of the latent functions is taken from
 _PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
@@ -118,6 +118,8 @@ class VariationalEstimator(Batched):
             value = getattr(self, name)
             if value is not None and not (name == "n_samples" and value == "auto"):
                 check_whole_number(name, value, 1)
+        if not isinstance(self.shared, (bool, np.bool_)):
+            raise InputError(f"shared must be True or False, got {self.shared!r}")
         if not isinstance(self.rate, (int, float)) or not self.rate > 0:
             raise InputError(f"rate must be positive, got {self.rate!r}")
         if not isinstance(self.validation, (int, float)) or not 0 <= self.validation < 1:
@@ -179,7 +181,7 @@ class VariationalEstimator(Batched):
             rate=self.rate,
             generator=generator,
             score=score,
-            patience=self.patience,
+            patience=None if self.patience is None else max(self.patience, -(-_LEAST_PATIENCE // per_epoch)),
             progress=self.verbose,
         )
 
@@ -198,5 +200,5 @@ def _inducing_points(kernel: Kernel, x: Float[Tensor, "n d"], m: int, seed: int)
 def _split(n: int, share: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Which rows are held out, and which are kept."""
     order = torch.randperm(n, generator=generator)
-    held = min(round(share * n), n - 1)
+    held = min(max(1, round(share * n)), n - 1) if share else 0
     return order[:held].sort().values, order[held:].sort().values

@@ -114,6 +114,7 @@ def train(
             _epochs(run, batches, total, best, show)
         except KeyboardInterrupt:
             run.history.ending = "interrupted"
+            log.warning("training was interrupted after step %d of %d; the model is kept", show.steps, show.total)
             best.restore()
         finally:
             mover.clear()
@@ -210,7 +211,8 @@ class _Best:
     def start(self) -> None:
         """Score the state that training starts from, which may be the best."""
         if self.score is not None:
-            self.value = float(self.score())
+            found = float(self.score())
+            self.value = -math.inf if math.isnan(found) else found
             self.snapshot.take()
 
     def is_over(self, history: History) -> bool:
