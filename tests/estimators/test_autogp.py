@@ -258,7 +258,7 @@ def test_validation_holds_rows_out_and_patience_ends_early():
     assert len(gp.engine_.data.y) == 150
     assert history.ending == "no more progress"
     assert len(history.scores) < 300
-    assert int(np.argmax(history.scores)) == len(history.scores) - 4  # the best, and three that were waited for
+    assert int(np.argmax(history.scores)) == len(history.scores) - 101  # the best, and 100 steps that were waited for
     held = np.setdiff1d(X[:, 0], gp.engine_.data.x[:, 0].numpy())
     rows = np.isin(X[:, 0], held)
     kept = gp.log_predictive_density(X[rows], y[rows]).mean() + np.log(gp.scale_.scale[0])
