@@ -10,10 +10,27 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from stratagp.kernels import Kernel
 from stratagp.parameterised import Parameterised
 from stratagp.types import Gaussian, Mixture
 
 Belief = Tensor | Gaussian | Mixture
+
+
+class CovarianceName:
+    """What errors call the covariance of some points; the kernel is put into words only when one is raised."""
+
+    def __init__(self, points: str, kernel: Kernel) -> None:
+        self.points, self.kernel = points, kernel
+
+    def __str__(self) -> str:
+        return f"the covariance of {self.points} under {self.kernel}"
+
+
+def with_jitter(k: Float[Tensor, "*q m m"], share: float) -> Float[Tensor, "*q m m"]:
+    """``k`` with a share of its mean diagonal added to the diagonal."""
+    noise = share * k.diagonal(dim1=-2, dim2=-1).mean(-1, keepdim=True)
+    return k + torch.diag_embed(noise.expand(k.shape[:-1]))
 
 
 class Layer(Parameterised, ABC):

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from stratagp.errors import InputError
 from stratagp.kernels import Kernel, Stationary
 from stratagp.kernels.base import as_tensor
-from stratagp.layers.base import Layer
+from stratagp.layers.base import CovarianceName, Layer, with_jitter
 from stratagp.linalg import cholesky
 from stratagp.linalg.cells import at_cells, cells_of, value_table, variance_table
 from stratagp.linalg.interpolation import RegularGrid, interpolate, product_weights
@@ -91,9 +91,10 @@ class Grid(Layer):
         x = as_tensor(x, "x")
         factors = self.factors()
         scales = [factor @ scale for factor, scale in zip(factors, self._scales(), strict=True)]
-        mean, var = self._mean(factors, x), self._variance(scales, x)
+        rows = self._rows(x)
+        mean, var = self._mean(factors, x, rows), self._variance(scales, rows)
         if self.conditional:
-            var = var + self.conditional_variance(factors, x)
+            var = var + self._conditional_variance(factors, rows)
         shape = x.shape[:-1]
         return Gaussian(mean.unflatten(0, shape), var.clamp_min(LEAST_VARIANCE).unflatten(0, shape))
 
@@ -103,7 +104,8 @@ class Grid(Layer):
 
     def factors(self) -> list[Float[Tensor, "*q m m"]]:
         """The lower Cholesky factor ``L_d`` of each axis, in float64."""
-        return [cholesky(self._covariance(d), f"the grid of {self.kernels[d]}") for d in range(len(self.grids))]
+        names = [CovarianceName("the grid points", kernel) for kernel in self._kernels]
+        return [cholesky(self._covariance(d), name) for d, name in enumerate(names)]
 
     def draw(self, generator: torch.Generator | None = None, n_features: int = 1000) -> Callable[[Tensor], Tensor]:
         """One function: grid values drawn and interpolated.
@@ -144,8 +146,7 @@ class Grid(Layer):
         kernel, points = self._kernels[axis], self.grids[axis].points[:, None]
         points = points.to(self.posterior.mean.device)
         k = toeplitz(kernel(points[:1], points).squeeze(-2)) if isinstance(kernel, Stationary) else kernel(points)
-        noise = self.jitter * k.diagonal(dim1=-2, dim2=-1).mean(-1, keepdim=True)
-        return k + torch.diag_embed(noise.expand(k.shape[:-1]))
+        return with_jitter(k, self.jitter)
 
     def _scales(self) -> list[Float[Tensor, "q m m"]]:
         """The factors ``T_d`` of the covariance of the whitened values."""
@@ -159,27 +160,28 @@ class Grid(Layer):
         axes = self.columns(x).flatten(0, -3).unbind(-1)
         return [cells_of(column, grid) for column, grid in zip(axes, self.grids, strict=True)]
 
-    def _mean(self, factors: list[Tensor], x: Tensor) -> Float[Tensor, "n q"]:
+    def _mean(self, factors: list[Tensor], x: Tensor, rows: list[tuple[Tensor, Tensor]]) -> Float[Tensor, "n q"]:
         values = self.values(factors, self.posterior.mean.double()).to(x)
         if len(self.grids) == 1:
-            return at_cells(value_table(values), *self._rows(x)[0])
+            return at_cells(value_table(values), *rows[0])
         index, weight = product_weights(self.columns(x).flatten(0, -3).transpose(0, 1), self.grids, clamp=True)
         return interpolate(values, index, weight).mT
 
-    def _variance(self, scales: list[Tensor], x: Tensor) -> Float[Tensor, "n q"]:
+    def _variance(self, scales: list[Tensor], rows: list[tuple[Tensor, Tensor]]) -> Float[Tensor, "n q"]:
         """``Π_d w_dᵀ C_d C_dᵀ w_d`` for the factors ``C_d``."""
-        tables = [variance_table((scale @ scale.mT).to(x)) for scale in scales]
-        return reduce(torch.mul, [at_cells(part, *row) for part, row in zip(tables, self._rows(x), strict=True)])
+        tables = [variance_table((scale @ scale.mT).to(share)) for scale, (_, share) in zip(scales, rows, strict=True)]
+        return reduce(torch.mul, [at_cells(part, *row) for part, row in zip(tables, rows, strict=True)])
 
     def values(self, factors: list[Tensor], whitened: Float[Tensor, "q m"]) -> Float[Tensor, "q m"]:
         """Values on the grid, ``(⊗ L_d) v``."""
         return kron_matmul(factors, whitened[..., None]).squeeze(-1)
 
-    def conditional_variance(self, factors: list[Tensor], x: Tensor) -> Float[Tensor, "n q"]:
+    def _conditional_variance(self, factors: list[Tensor], rows: list[tuple[Tensor, Tensor]]) -> Float[Tensor, "n q"]:
         """``k − wᵀ K w``, what the grid does not tell; interpolation may overstate ``wᵀ K w``, so not below zero."""
-        origin = torch.zeros(1, 1, dtype=torch.float64, device=x.device)
+        found = self._variance(factors, rows)
+        origin = torch.zeros(1, 1, dtype=torch.float64, device=found.device)
         prior = reduce(torch.mul, [kernel.diag(origin) for kernel in self._kernels])
-        return (prior.reshape(1, -1).to(x) - self._variance(factors, x)).clamp_min(0)
+        return (prior.reshape(1, -1).to(found) - found).clamp_min(0)
 
     def _check_posterior(self, functions: int, sizes: list[int]) -> None:
         kinds = (FullGaussian,) if len(sizes) == 1 else (KroneckerGaussian,)
@@ -219,7 +221,9 @@ class _Function:
             found = interpolate(self.values, index, weight).mT
             if self.layer.conditional:
                 missed = torch.stack([self._missed(j, columns[j], index[j], weight[j]) for j in range(len(columns))], 1)
-                found = found + self.layer.conditional_variance(self.factors, x.double()).sqrt() * missed
+                found = (
+                    found + self.layer._conditional_variance(self.factors, self.layer._rows(x.double())).sqrt() * missed
+                )
         return found.unflatten(0, x.shape[:-1]).to(x)
 
     def _missed(self, function: int, rows: Tensor, index: Tensor, weight: Tensor) -> Float[Tensor, " n"]:

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 from stratagp.kernels.base import as_tensor
-from stratagp.layers.base import Layer
+from stratagp.layers.base import CovarianceName, Layer, with_jitter
 from stratagp.linalg import cholesky
 from stratagp.linalg.lower import lower_inverse, lower_product, lower_times, transposed_times
 from stratagp.linalg.once import first_derivative_only
@@ -89,7 +89,7 @@ class Inducing(Layer):
 
     def factor(self) -> Float[Tensor, "*q m m"]:
         """The lower Cholesky factor of ``k(z, z)`` with its jitter, in float64: the costly part that all rows share."""
-        return cholesky(self._inducing_covariance(), _CovarianceOfPoints(self.kernel))
+        return cholesky(self._inducing_covariance(), self._name())
 
     def whitener(self) -> Float[Tensor, "*q m m"]:
         """``L⁻¹`` without a graph, in float64: what predictions of many batches share."""
@@ -129,9 +129,10 @@ class Inducing(Layer):
             return _Function(self, generator, n_features)
 
     def _inducing_covariance(self, dtype: torch.dtype = torch.float64) -> Float[Tensor, "*q m m"]:
-        kzz = in_precision(self.kernel, dtype, self.z.to(dtype))
-        noise = self.jitter * kzz.diagonal(dim1=-2, dim2=-1).mean(-1, keepdim=True)
-        return kzz + torch.diag_embed(noise.expand(kzz.shape[:-1]))
+        return with_jitter(in_precision(self.kernel, dtype, self.z.to(dtype)), self.jitter)
+
+    def _name(self) -> CovarianceName:
+        return CovarianceName("the inducing points", self.kernel)
 
     def _whitening(self, dtype: torch.dtype) -> tuple[Float[Tensor, "*q m m"], Float[Tensor, "*q m m"]]:
         """``Kzz`` with a graph, and ``L⁻¹`` in the precision ``dtype``; both are computed in it where it suffices.
@@ -143,7 +144,7 @@ class Inducing(Layer):
         if found is not None:
             return found
         kzz = self._inducing_covariance()
-        factor = cholesky(kzz.detach(), _CovarianceOfPoints(self.kernel))
+        factor = cholesky(kzz.detach(), self._name())
         if not tried and _is_well_conditioned(factor):
             found = self._whitening_in_single()
         self._single = found is not None
@@ -224,16 +225,6 @@ class _Function:
         mean, kxz, _ = self.prior(rows, self.z)
         values = mean + project(self.features(rows).mT, self.weights) + project(kxz.mT, self.correction)
         return values.unflatten(0, x.shape[:-1]).to(x)
-
-
-class _CovarianceOfPoints:
-    """The name of ``Kzz`` in errors; the kernel is put into words only when one is raised."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
-
-    def __str__(self) -> str:
-        return f"the covariance of the inducing points under {self.kernel}"
 
 
 def in_precision(module: nn.Module, dtype: torch.dtype, *inputs: Tensor) -> Any:
