@@ -9,6 +9,7 @@ from stratagp import kernels as k
 from stratagp.errors import InputError
 from stratagp.parameters import Parameter, bounded, lower_cholesky, positive, real, simplex
 from stratagp.priors import Gamma, HalfCauchy, LogNormal, Normal
+from stratagp.training.free import log_jacobian_of
 
 
 @pytest.mark.parametrize(
@@ -134,6 +135,19 @@ def test_ard_waits_for_the_columns():
 def test_state_dict_holds_the_free_values():
     parameter = Parameter([1.0, 2.0])
     assert parameter.state_dict()["raw"].tolist() == [1.0, 2.0]
+
+
+def test_a_unit_scales_steps_not_values():
+    place = real([[1000.0, 0.002]], unit=[500.0, 0.001])
+    torch.testing.assert_close(place.natural, torch.tensor([[1000.0, 0.002]], dtype=torch.float64), rtol=1e-15, atol=0)
+    place.natural.sum().backward()
+    assert place.raw.grad.tolist() == [[500.0, 0.001]]
+    place.assign([[500.0, 0.003]])
+    assert place.raw[0].tolist() == pytest.approx([1.0, 3.0])
+    other = real([[0.0, 0.0]], unit=[1.0, 1.0])
+    other.load_state_dict(place.state_dict())
+    assert other.natural[0].tolist() == pytest.approx([500.0, 0.003])
+    assert log_jacobian_of(place).item() == pytest.approx(np.log(500.0) + np.log(0.001))
 
 
 def test_a_tied_parameter_answers_to_all_its_addresses():

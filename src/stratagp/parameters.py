@@ -42,7 +42,7 @@ OPEN = Open(1.0)
 
 
 class Parameter(nn.Module):
-    """A constrained tensor: ``value = transform(raw)``.
+    """A constrained tensor: ``value = transform(raw · unit)``.
 
     Arguments:
         value: the initial value, in the user's units.
@@ -51,6 +51,7 @@ class Parameter(nn.Module):
         trainable: whether gradients reach it.
         functions: size of the leading function axis of ``value``, or None where there is none.
         name: what errors call it.
+        unit: what one step of the free coordinate is worth, a number or one for each column; one where it is left out.
 
     ``per_column`` marks a vector with one entry for each input column (automatic relevance determination);
     ``awaits_columns`` one that will become such a vector as soon as the number of columns is known. ``open`` tells
@@ -58,6 +59,7 @@ class Parameter(nn.Module):
     """
 
     raw: Tensor
+    unit: Tensor | None
 
     def __init__(
         self,
@@ -67,6 +69,7 @@ class Parameter(nn.Module):
         trainable: bool = True,
         functions: int | None = None,
         name: str = "a parameter",
+        unit: Any = None,
     ) -> None:
         super().__init__()
         if prior is not None and not isinstance(prior, Prior):
@@ -78,6 +81,7 @@ class Parameter(nn.Module):
         self.per_column = False
         self.awaits_columns = False
         self.open = isinstance(value, Open)
+        self.register_buffer("unit", None if unit is None else _as_tensor(unit, f"the unit of {name}"))
         self.raw = nn.Parameter(self._free(_as_tensor(value, name)), requires_grad=trainable)
 
     def _free(self, value: Tensor) -> Tensor:
@@ -86,12 +90,18 @@ class Parameter(nn.Module):
             inside = (value > self.constraint.lower_bound) & (value < self.constraint.upper_bound)
         if not (bool(value.isfinite().all()) and bool(inside.all())):
             raise InputError(f"{self.name} must be {_describe(self.constraint)}, got {format_value(value)}")
-        return _transform(self.constraint).inv(value).clone()
+        free = _transform(self.constraint).inv(value)
+        return free.clone() if self.unit is None else free / self.unit
 
     @property
     def natural(self) -> Tensor:
         """The constrained value with the axes the user gave it."""
-        return _transform(self.constraint)(self.raw)
+        return _transform(self.constraint)(self.free)
+
+    @property
+    def free(self) -> Tensor:
+        """The free coordinate that the constraint transforms: ``raw · unit``."""
+        return self.raw if self.unit is None else self.raw * self.unit
 
     @property
     def value(self) -> Tensor:
@@ -192,10 +202,21 @@ def bounded(value: Value | Parameter, low: float, high: float, trainable: bool =
 
 
 def real(
-    value: Value | Parameter, prior: Prior | None = None, trainable: bool = True, name: str = "a parameter"
+    value: Value | Parameter,
+    prior: Prior | None = None,
+    trainable: bool = True,
+    name: str = "a parameter",
+    unit: Any = None,
 ) -> Any:
-    """A parameter without constraint."""
-    return value if isinstance(value, Parameter) else Parameter(value, prior=prior, trainable=trainable, name=name)
+    """A parameter without constraint, which moves in steps of a ``unit``.
+
+    >>> place = real([1000.0, 0.002], unit=[500.0, 0.001])
+    >>> place.raw.tolist()
+    [2.0, 2.0]
+    """
+    if isinstance(value, Parameter):
+        return value
+    return Parameter(value, prior=prior, trainable=trainable, name=name, unit=unit)
 
 
 def simplex(value: Value | Parameter, trainable: bool = True) -> Any:

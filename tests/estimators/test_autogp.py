@@ -1,6 +1,7 @@
 """The estimators of AutoGP: scikit-learn's checks, known truths for many likelihoods, options and their errors."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -206,6 +207,26 @@ def test_the_units_of_the_targets_do_not_matter():
     assert abs(gap) < 0.5
 
 
+@pytest.mark.parametrize("unit", [1e-4, 1e4])
+def test_the_units_of_the_inputs_do_not_matter(unit):
+    y, _ = draws("gaussian")
+    one, other = regressor().fit(X, y), regressor().fit(unit * X, y)
+    np.testing.assert_allclose(other.predict(unit * NEW), one.predict(NEW), rtol=0, atol=0.02)
+    assert other.log_marginal_likelihood() == pytest.approx(one.log_marginal_likelihood(), abs=1.0)
+
+
+def test_columns_that_single_precision_rounds_are_told_of():
+    y, _ = draws("gaussian")
+    far = X + 1e8
+    with pytest.warns(UserWarning, match="single precision rounds 'x0'.*standardise='both'"):
+        regressor().fit(far, y)
+    scaled = regressor(standardise="both")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scaled.fit(far, y)
+    assert scaled.score(far, y) > 0.9
+
+
 @pytest.mark.parametrize(
     ("objective", "loo_parameters"), [("elbo", "all"), ("loo", "all"), ("loo", "hyper"), ("ppgpr", "all")]
 )
@@ -354,6 +375,7 @@ BAD = {
     "patience": 0,
     "rate": -0.1,
     "validation": 1.0,
+    "categorical": "x0",
     "likelihood": "cauchy",
     "kernel": "rbf",
 }
@@ -449,6 +471,8 @@ def test_scores_of_censored_times_are_densities():
     y = np.column_stack([np.minimum(times, 1.0), times < 1])
     gp = regressor(likelihood="weibull").fit(X, y)
     assert gp.score(X, y) == pytest.approx(gp.log_predictive_density(X, y).mean())
+    with pytest.raises(InputError, match="y must have the 2 columns.*got 1"):
+        gp.score(X, y[:, 0])
 
 
 def test_leave_one_out_of_few_rows_stays_honest():

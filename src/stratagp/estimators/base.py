@@ -73,6 +73,10 @@ class GPEstimator(BaseEstimator, ABC):
             self._restrict(name, choices)
         if self.encoding == "codes" and self.missing == "impute":
             raise InputError("encoding='codes' does not go with missing='impute': a code has no average; use 'one-hot'")
+        if isinstance(self.categorical, str) and self.categorical != "auto":
+            raise InputError(
+                f"categorical must be 'auto' or a list of columns, got {self.categorical!r}: write [{self.categorical!r}]"
+            )
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             raise InputError(f"kernel must be a kernel such as kernels.RBF(), or None, got {self.kernel!r}")
         for name, least in _WHOLE_NUMBERS.items():

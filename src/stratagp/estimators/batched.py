@@ -121,6 +121,11 @@ class BatchedRegressor(RegressorMixin, Batched):
         """``log p(yₙ | xₙ)`` of each row, of all its targets together, in their own units."""
         x = self._points(X)
         targets = check_targets(self, y, len(x)).reshape(len(x), -1)
+        if targets.shape[1] != len(self.scale_.mean):
+            raise InputError(
+                f"y must have the {len(self.scale_.mean)} columns of the targets that were learnt from (exposures, trials "
+                f"and marks of censoring among them), got {targets.shape[1]}"
+            )
         found = self.model_.log_predictive(x, torch.from_numpy(self.scale_.to_standard(targets)))
         return _array(found) - np.log(self.scale_.scale).sum()
 
@@ -137,7 +142,7 @@ class BatchedRegressor(RegressorMixin, Batched):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """``R²``; for observations with a second column (exposure, censoring) the mean log predictive density."""
         check_is_fitted(self, "beliefs_")
-        if self.engine_.model.likelihood.functions(len(self.scale_.mean)) < len(self.scale_.mean):
+        if self.engine_.model.observed.functions(len(self.scale_.mean)) < len(self.scale_.mean):
             return float(np.average(self.log_predictive_density(X, y), weights=sample_weight))
         return float(super().score(X, y, sample_weight))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +30,7 @@ from stratagp.training.start import spreads, start_from_data
 _LEAST_STEPS, _LEAST_PATIENCE = 1000, 100  # steps
 _LOO_SAMPLES = 10  # of each row, where nothing else is sampled
 _ROWS = 2000  # rows that a start value of the latent functions is taken from
+_LEAST_SPREAD = 1e-4  # of a column as a share of its size, for single precision
 _PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -134,6 +136,7 @@ class VariationalEstimator(Batched):
         if not kernel.takes_tensors:
             raise InputError(f"{type(self).__name__} needs a kernel over columns: objects have no inducing points yet")
         self._forget()
+        self._warn_of_rounding(points.values)
         generator, x = torch.Generator().manual_seed(self._seed()), points.values
         start_from_data(kernel, x, self._start_targets(y), self._latent_variance())
         with torch.no_grad():
@@ -184,6 +187,17 @@ class VariationalEstimator(Batched):
             patience=None if self.patience is None else max(self.patience, -(-_LEAST_PATIENCE // per_epoch)),
             progress=self.verbose,
         )
+
+    def _warn_of_rounding(self, x: Float[Tensor, "n d"]) -> None:
+        spread = x.std(0, correction=0)
+        lost = (spread > 0) & (spread < _LEAST_SPREAD * x.abs().amax(0))
+        if self.precision == "float32" and lost.any():
+            names = ", ".join(repr(self.inputs_.columns[i]) for i in lost.nonzero()[:5, 0].tolist())
+            warnings.warn(
+                f"single precision rounds {names}, which varies by less than {_LEAST_SPREAD:g} of its size: take "
+                "standardise='both', or precision='float64'",
+                stacklevel=3,
+            )
 
     def _function(self, points: Any) -> np.ndarray:
         return self.engine_.model.marginals(points).mean.double().numpy()

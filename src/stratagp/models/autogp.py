@@ -27,6 +27,7 @@ from stratagp.objectives import elbo, leave_one_out, predictive_bound
 from stratagp.parameters import real
 from stratagp.posteriors import DiagonalGaussian, FullGaussian, MixturePosterior, Posterior
 from stratagp.training.loop import History
+from stratagp.training.start import spreads
 
 OBJECTIVES = {"elbo": elbo, "loo": leave_one_out, "ppgpr": predictive_bound}
 LOO_PARAMETERS = ("hyper", "all")
@@ -74,7 +75,8 @@ def autogp(
     kernel = copy.deepcopy(kernel)
     kernel = kernel.replicate(q) if own and kernel.functions is None else kernel
     observed = likelihood if n_samples is None else Sampled(likelihood, n_samples, generator, sampled)
-    points = real(z.expand(q, -1, -1).clone() if own else z, trainable=learn_points, name="z")
+    places = z.expand(q, -1, -1).clone() if own else z
+    points = real(places, trainable=learn_points, name="z", unit=spreads(z))  # Adam's steps know no units of columns
     gp = StochasticGP(kernel, points, observed, mean, q, posterior=posterior, dtype=dtype)
     if isinstance(likelihood, GPRN):
         _leave_saddle(gp, likelihood, generator)

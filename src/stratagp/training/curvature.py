@@ -224,9 +224,9 @@ def _transformed(transform: Transform, centre: Tensor, spread: float) -> tuple[f
 
 
 def _free_entries(parameter: Parameter) -> Tensor:
-    """Each entry's own free coordinate: ``raw``, or its logit on a simplex."""
+    """Each entry's own free coordinate, or its logit on a simplex."""
     simplex = isinstance(parameter.constraint, type(constraints.simplex))
-    return (parameter.natural.logit() if simplex else parameter.raw).flatten()
+    return (parameter.natural.logit() if simplex else parameter.free).flatten()
 
 
 def _constraint_of_entry(parameter: Parameter, i: int) -> constraints.Constraint | None:

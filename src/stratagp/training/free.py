@@ -92,7 +92,8 @@ def log_jacobian_of(parameter: Parameter) -> Float[Tensor, ""]:
     if is_triangular(parameter):
         return parameter.raw.diagonal(dim1=-2, dim2=-1).sum()
     try:
-        return biject_to(parameter.constraint).log_abs_det_jacobian(parameter.raw, parameter.natural).sum()
+        slope = biject_to(parameter.constraint).log_abs_det_jacobian(parameter.free, parameter.natural).sum()
+        return slope if parameter.unit is None else slope + parameter.unit.log().expand_as(parameter.raw).sum()
     except RuntimeError:  # what torch raises where a bijection has no Jacobian
         raise UnsupportedError(
             f"{parameter.name} is constrained to {parameter.constraint}, whose bijection has no known Jacobian; fix "
