@@ -22,12 +22,22 @@ from stratagp.parameters import positive as positive
 if TYPE_CHECKING:
     from stratagp.estimators import AutoGPClassifier as AutoGPClassifier
     from stratagp.estimators import AutoGPRegressor as AutoGPRegressor
+    from stratagp.estimators import DKLClassifier as DKLClassifier
+    from stratagp.estimators import DKLRegressor as DKLRegressor
     from stratagp.estimators import GPClassifier as GPClassifier
     from stratagp.estimators import GPRegressor as GPRegressor
     from stratagp.estimators import StudentTProcessRegressor as StudentTProcessRegressor
 
 __version__ = version("stratagp")
-_ESTIMATORS = ("AutoGPClassifier", "AutoGPRegressor", "GPClassifier", "GPRegressor", "StudentTProcessRegressor")
+_ESTIMATORS = (
+    "AutoGPClassifier",
+    "AutoGPRegressor",
+    "DKLClassifier",
+    "DKLRegressor",
+    "GPClassifier",
+    "GPRegressor",
+    "StudentTProcessRegressor",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -6,12 +6,17 @@ other torch module that maps rows to features serves as well.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
+import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm
 
 from stratagp.errors import InputError
+
+_WIDEST = 16  # numbers that stand for a category
 
 
 def fully_connected(
@@ -43,6 +48,34 @@ def fully_connected(
             parts += [nn.Dropout(dropout)] if dropout else []
         parts.append(_bounded(nn.Linear(before, width), spectral))
     return nn.Sequential(*parts)
+
+
+class Embedded(nn.Module):
+    """Rows with the codes of categories replaced by vectors that are learnt, beside the other columns.
+
+    Arguments:
+        inputs: how many columns a row has.
+        sizes: the number of categories of each column of codes, by its place.
+
+    ``outputs`` is the number of columns that come out.
+
+    >>> import torch
+    >>> Embedded(3, {1: 5})(torch.tensor([[0.5, 4.0, 2.0]])).shape
+    torch.Size([1, 6])
+    """
+
+    def __init__(self, inputs: int, sizes: Mapping[int, int]) -> None:
+        super().__init__()
+        self.numbers = [column for column in range(inputs) if column not in sizes]
+        self.codes = list(sizes)
+        widths = [min(_WIDEST, 1 + math.isqrt(2 * size)) for size in sizes.values()]
+        self.vectors = nn.ModuleList(map(nn.Embedding, sizes.values(), widths))
+        self.outputs = len(self.numbers) + sum(widths)
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n e"]:
+        """The numbers of each row, and the vectors of its categories."""
+        vectors = [own(x[:, column].long()) for own, column in zip(self.vectors, self.codes, strict=True)]
+        return torch.cat([x[:, self.numbers], *vectors], 1)
 
 
 def lenet(channels: int, outputs: int, side: int = 28, dropout: float = 0.0, spectral: bool = False) -> nn.Sequential:

@@ -218,7 +218,7 @@ def test_the_units_of_the_inputs_do_not_matter(unit):
 def test_columns_that_single_precision_rounds_are_told_of():
     y, _ = draws("gaussian")
     far = X + 1e8
-    with pytest.warns(UserWarning, match="single precision rounds 'x0'.*standardise='both'"):
+    with pytest.warns(UserWarning, match=r"single precision rounds 'x0'.*standardise='both'"):
         regressor().fit(far, y)
     scaled = regressor(standardise="both")
     with warnings.catch_warnings():
@@ -471,7 +471,7 @@ def test_scores_of_censored_times_are_densities():
     y = np.column_stack([np.minimum(times, 1.0), times < 1])
     gp = regressor(likelihood="weibull").fit(X, y)
     assert gp.score(X, y) == pytest.approx(gp.log_predictive_density(X, y).mean())
-    with pytest.raises(InputError, match="y must have the 2 columns.*got 1"):
+    with pytest.raises(InputError, match=r"y must have the 2 columns.*got 1"):
         gp.score(X, y[:, 0])
 
 

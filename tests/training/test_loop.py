@@ -412,6 +412,15 @@ def test_nobody_is_told_unless_asked(capsys):
     assert "objective" in capsys.readouterr().out
 
 
+def test_decay_shrinks_apart_from_the_gradient():
+    bowl = nn.Module()
+    bowl.a, bowl.b = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
+    options = {"steps": 10, "rate": 0.1, "schedule": constant, "decays": [([bowl.b], 0.5)]}
+    train(lambda x: 0 * (bowl.a.sum() + bowl.b.sum()), bowl, (X,), **options)
+    torch.testing.assert_close(bowl.b.detach(), torch.full((3,), (1 - 0.1 * 0.5) ** 10), rtol=1e-5, atol=0)
+    assert torch.equal(bowl.a.detach(), torch.ones(3))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -431,6 +440,8 @@ def test_nobody_is_told_unless_asked(capsys):
         ({"parameters": [nn.Parameter(torch.zeros(1))]}, "does not depend"),
         ({"rates": [([], 0.0)]}, "positive factors"),
         ({"rates": [([nn.Parameter(torch.zeros(1))] * 2, 0.5)]}, "twice"),
+        ({"decays": [([], -1.0)]}, "not be negative"),
+        ({"decays": [([], 1.0)], "optimiser": "rmsprop"}, "adam"),
     ],
 )
 def test_bad_arguments_are_refused(options, message):

@@ -124,6 +124,12 @@ class TableEncoder:
         codes = to_codes(column, known, one_hot and self.unknown == "ignore", remedy)[:, None]
         return np.where(np.isnan(codes), np.nan, codes == np.arange(len(known))) if one_hot else codes
 
+    @property
+    def sizes(self) -> dict[int, int]:
+        """How many categories each categorical column has, by its place."""
+        known = (len(each) for each in self.categories.values())
+        return {i: next(known) for i, categorical in enumerate(self.is_categorical) if categorical}
+
     def _checked(self, values: Float64[np.ndarray, "n d"], table: Table) -> Encoded:
         def place(bad: Bool[np.ndarray, "n d"]) -> str:
             row, column = np.argwhere(bad)[0]
@@ -167,8 +173,8 @@ def needs_encoding(X: Any, categorical: Any = "auto") -> bool:
     >>> needs_encoding([[1.0, 2.0]]), needs_encoding([[1.0, "red"]]), needs_encoding([[1, 2]], categorical=[0])
     (False, True, True)
     """
-    if not isinstance(categorical, str) and categorical is not None and len(categorical):
-        return True
+    if categorical is not None and len(categorical) and categorical != "auto":
+        return True  # also another text, which the encoder refuses
     if is_frame(X):
         dtypes = getattr(X, "dtypes", [])
         return not all(isinstance(dtype, np.dtype) and dtype.kind in "iufc" for dtype in dtypes) or not hasattr(

@@ -3,5 +3,7 @@
 from stratagp.estimators.autogp import AutoGPClassifier as AutoGPClassifier
 from stratagp.estimators.autogp import AutoGPRegressor as AutoGPRegressor
 from stratagp.estimators.classifier import GPClassifier as GPClassifier
+from stratagp.estimators.dkl import DKLClassifier as DKLClassifier
+from stratagp.estimators.dkl import DKLRegressor as DKLRegressor
 from stratagp.estimators.regressor import GPRegressor as GPRegressor
 from stratagp.estimators.student_t import StudentTProcessRegressor as StudentTProcessRegressor

@@ -73,10 +73,6 @@ class GPEstimator(BaseEstimator, ABC):
             self._restrict(name, choices)
         if self.encoding == "codes" and self.missing == "impute":
             raise InputError("encoding='codes' does not go with missing='impute': a code has no average; use 'one-hot'")
-        if isinstance(self.categorical, str) and self.categorical != "auto":
-            raise InputError(
-                f"categorical must be 'auto' or a list of columns, got {self.categorical!r}: write [{self.categorical!r}]"
-            )
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             raise InputError(f"kernel must be a kernel such as kernels.RBF(), or None, got {self.kernel!r}")
         for name, least in _WHOLE_NUMBERS.items():
@@ -157,6 +153,10 @@ class GPEstimator(BaseEstimator, ABC):
         """The units of each latent function."""
         return self._target_scales()
 
+    def _kernel_columns(self) -> list[str]:
+        """Names of the columns that the kernel sees."""
+        return self.inputs_.columns
+
     @cached_property
     def hyperparameters_(self) -> HyperparameterTable:
         """The learnt values with standard errors from the curvature of the score.
@@ -168,7 +168,7 @@ class GPEstimator(BaseEstimator, ABC):
         check_is_fitted(self, "engine_")
         criterion = getattr(self, "criterion_", None)  # mini-batches leave none, and so no curvature
         scales = self._target_scales(), self._function_scales()
-        return table_in_users_units(self.model_, criterion, self.kernel_, self.inputs_.columns, *scales)
+        return table_in_users_units(self.model_, criterion, self.kernel_, self._kernel_columns(), *scales)
 
     @cached_property
     def relevance_(self) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from abc import abstractmethod
 from typing import Any
 
@@ -33,20 +34,20 @@ def _each(value: float, outputs: int) -> Any:
 _LOCATION_SCALE: dict[
     str, Any
 ] = {  # likelihoods that do not mind where zero is, or how long a unit: targets are scaled
-    "gaussian": lambda p: lik.GaussianNoise(_each(0.1, p)),
-    "student-t": lambda p: lik.StudentT(scale=_each(0.3, p)),
-    "laplace": lambda p: lik.LaplaceNoise(_each(0.3, p)),
-    "heteroscedastic": lambda p: lik.Heteroscedastic(),
-    "gprn": lambda p: lik.GPRN(noise=[0.1] * p),
+    "gaussian": lambda p, noise: lik.GaussianNoise(_each(noise, p)),
+    "student-t": lambda p, noise: lik.StudentT(scale=_each(math.sqrt(noise), p)),
+    "laplace": lambda p, noise: lik.LaplaceNoise(_each(math.sqrt(noise), p)),
+    "heteroscedastic": lambda p, noise: lik.Heteroscedastic(),
+    "gprn": lambda p, noise: lik.GPRN(noise=[noise] * p),
 }
 _OTHERS: dict[str, Any] = {
-    "poisson": lambda p: lik.Poisson(),
-    "negative-binomial": lambda p: lik.NegativeBinomial(),
-    "gamma": lambda p: lik.Gamma(),
-    "exponential": lambda p: lik.Exponential(),
-    "beta": lambda p: lik.Beta(),
-    "weibull": lambda p: lik.Weibull(),
-    "log-normal": lambda p: lik.LogNormal(),
+    "poisson": lik.Poisson,
+    "negative-binomial": lik.NegativeBinomial,
+    "gamma": lik.Gamma,
+    "exponential": lik.Exponential,
+    "beta": lik.Beta,
+    "weibull": lik.Weibull,
+    "log-normal": lik.LogNormal,
 }
 _DIRECT = (lik.GaussianNoise, lik.StudentT, lik.LaplaceNoise)  # a function for each target, in its unit
 _SCALABLE = (lik.GaussianNoise, lik.StudentT, lik.LaplaceNoise, lik.Heteroscedastic, lik.GPRN)
@@ -60,6 +61,7 @@ class Batched(GPEstimator):
     likelihood: Any
     n_samples: Any
     standardise: str
+    start_noise = 0.1  # the share of the variance of targets that training starts from
 
     @abstractmethod
     def _fit_model(self, kernel: Kernel, points: Points, y: Tensor, likelihood: Likelihood, outputs: int) -> None:
@@ -86,7 +88,7 @@ class BatchedRegressor(RegressorMixin, Batched):
             targets = check_targets(self, y, len(points))
             self.one_target_ = targets.ndim == 1
             targets = targets.reshape(len(targets), -1)
-            likelihood, scalable = _likelihood(self.likelihood, targets.shape[1])
+            likelihood, scalable = _likelihood(self.likelihood, targets.shape[1], self.start_noise)
             scaled, p = scalable and self.standardise != "none", targets.shape[1]
             if scalable and not scaled and not isinstance(self.likelihood, Likelihood):
                 raise InputError(
@@ -123,8 +125,8 @@ class BatchedRegressor(RegressorMixin, Batched):
         targets = check_targets(self, y, len(x)).reshape(len(x), -1)
         if targets.shape[1] != len(self.scale_.mean):
             raise InputError(
-                f"y must have the {len(self.scale_.mean)} columns of the targets that were learnt from (exposures, trials "
-                f"and marks of censoring among them), got {targets.shape[1]}"
+                f"y must have the {len(self.scale_.mean)} columns that were learnt from (exposures, trials and marks of "
+                f"censoring among them), got {targets.shape[1]}"
             )
         found = self.model_.log_predictive(x, torch.from_numpy(self.scale_.to_standard(targets)))
         return _array(found) - np.log(self.scale_.scale).sum()
@@ -142,7 +144,9 @@ class BatchedRegressor(RegressorMixin, Batched):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """``R²``; for observations with a second column (exposure, censoring) the mean log predictive density."""
         check_is_fitted(self, "beliefs_")
-        if self.engine_.model.observed.functions(len(self.scale_.mean)) < len(self.scale_.mean):
+        observed = self.engine_.model.observed
+        given = observed.given if isinstance(observed, lik.Mixed) else observed
+        if given.functions(len(self.scale_.mean)) < len(self.scale_.mean):
             return float(np.average(self.log_predictive_density(X, y), weights=sample_weight))
         return float(super().score(X, y, sample_weight))
 
@@ -205,9 +209,14 @@ class BatchedClassifier(ClassifierMixin, Batched):
 
     def _probabilities(self, x: Tensor) -> np.ndarray:
         gp = self.engine_.model
-        if isinstance(gp.observed, lik.Ordinal):
+        observed, mixes = gp.observed, isinstance(gp.observed, lik.Mixed)
+        if isinstance(observed.given if mixes else observed, lik.Ordinal):
             with torch.no_grad():
-                return _array(gp.observed.probabilities(gp.marginals(x)))
+                belief = gp.marginals(x)
+                found = (
+                    observed.given.probabilities(observed.belief(belief)) if mixes else observed.probabilities(belief)
+                )
+                return _array(found)
         found = _array(gp.predict(x).mean)
         found = np.concatenate([1 - found, found], 1) if found.shape[1] == 1 else found
         return found / found.sum(1, keepdims=True)
@@ -243,15 +252,17 @@ class BatchedClassifier(ClassifierMixin, Batched):
         return _LATENT
 
 
-def _likelihood(given: Any, outputs: int) -> tuple[Likelihood, bool]:
+def _likelihood(given: Any, outputs: int, noise: float) -> tuple[Likelihood, bool]:
     """The likelihood of a name, and whether its targets may be scaled."""
     if isinstance(given, Likelihood):
         return copy.deepcopy(given), isinstance(given, _SCALABLE)
     name = "gaussian" if given == "auto" else given
-    every = {**_LOCATION_SCALE, **_OTHERS}
-    if not isinstance(name, str) or name not in every:
-        raise InputError(f"likelihood must be one of {', '.join(every)}, or a Likelihood, got {given!r}")
-    return every[name](outputs), name in _LOCATION_SCALE
+    if not isinstance(name, str) or name not in (*_LOCATION_SCALE, *_OTHERS):
+        names = ", ".join((*_LOCATION_SCALE, *_OTHERS))
+        raise InputError(f"likelihood must be one of {names}, or a Likelihood, got {given!r}")
+    if name in _LOCATION_SCALE:
+        return _LOCATION_SCALE[name](outputs, noise), True
+    return _OTHERS[name](), False
 
 
 def _array(values: Tensor) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
@@ -27,7 +28,7 @@ from stratagp.training.inducing import kmeans_points
 from stratagp.training.loop import History
 from stratagp.training.start import spreads, start_from_data
 
-_LEAST_STEPS, _LEAST_PATIENCE = 1000, 100  # steps
+_LEAST_STEPS, _LEAST_PATIENCE, _SCORE_STEPS = 1000, 100, 20  # steps
 _LOO_SAMPLES = 10  # of each row, where nothing else is sampled
 _ROWS = 2000  # rows that a start value of the latent functions is taken from
 _LEAST_SPREAD = 1e-4  # of a column as a share of its size, for single precision
@@ -158,10 +159,11 @@ class VariationalEstimator(Batched):
             _PRECISIONS[self.precision],
             sampled="bound" if not sampled else "both" if n_samples else "reciprocal",
         )
-        held, kept = _split(len(y), self.validation, generator)
+        held, kept = split(len(y), self.validation, generator)
         data = Data(x[kept], y[kept])
         self.engine_ = AutoGPEngine(gp, data)
-        score = (lambda: self._validation_score(x[held], y[held])) if len(held) else None
+        steps = len(kept) // min(self.batch_size, len(kept))
+        score = seldom(lambda: self._validation_score(x[held], y[held]), steps) if len(held) else None
         self.histories_ = self._train_phases(gp, data.x, data.y, score, generator)
         gp.dtype = torch.float64  # a prediction must not depend on the rows that are asked for with it
         self.beliefs_ = [gp]
@@ -211,7 +213,20 @@ def _inducing_points(kernel: Kernel, x: Float[Tensor, "n d"], m: int, seed: int)
     return kmeans_points(x / scale, m, seed) * scale
 
 
-def _split(n: int, share: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def seldom(score: Callable[[], float], steps: int) -> Callable[[], float]:
+    """A score that is asked for after epochs of few ``steps``: computed once in 20 steps, and as it was between."""
+    every, calls, last = -(-_SCORE_STEPS // steps), 0, math.nan
+
+    def found() -> float:
+        nonlocal calls, last
+        last = last if calls % every else score()
+        calls += 1
+        return last
+
+    return found
+
+
+def split(n: int, share: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Which rows are held out, and which are kept."""
     order = torch.randperm(n, generator=generator)
     held = min(max(1, round(share * n)), n - 1) if share else 0

@@ -77,28 +77,29 @@ class Mixed(Likelihood):
 
     def expected_log_prob(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``E log p(y | A f + b)``, by the marginals of the scores where they suffice."""
-        if self._by_marginals():
+        if self.by_marginals():
             return self.given.expected_log_prob(y, self.belief(q))
         return super().expected_log_prob(y, q)
 
     def log_predictive(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``log E p(y | A f + b)``; of several separate outputs, the sum of their own."""
-        return self.given.log_predictive(y, self.belief(q)) if self._by_marginals() else super().log_predictive(y, q)
+        return self.given.log_predictive(y, self.belief(q)) if self.by_marginals() else super().log_predictive(y, q)
 
     def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``log E 1/p(y | A f + b)``."""
-        return self.given.log_reciprocal(y, self.belief(q)) if self._by_marginals() else super().log_reciprocal(y, q)
+        return self.given.log_reciprocal(y, self.belief(q)) if self.by_marginals() else super().log_reciprocal(y, q)
 
     def predict(self, q: Gaussian) -> Gaussian:
         """Mean and variance of observations."""
-        return self.given.predict(self.belief(q)) if self._by_marginals() else super().predict(q)
+        return self.given.predict(self.belief(q)) if self.by_marginals() else super().predict(q)
 
     def quantiles(self, q: Gaussian | Mixture, levels: Sequence[float]) -> Float[Tensor, "l n p"]:
         """Those of ``given`` under the belief about the scores."""
-        if not self._by_marginals():
+        if not self.by_marginals():
             return super().quantiles(q, levels)
         mixed = self.belief(q) if isinstance(q, Gaussian) else Mixture(q.log_weights, self.belief(q.parts))
         return self.given.quantiles(mixed, levels)
 
-    def _by_marginals(self) -> bool:
+    def by_marginals(self) -> bool:
+        """Whether the marginals of the scores are all that the likelihood needs."""
         return self.weight.shape[0] == 1 or isinstance(self.given, (Separate, GaussianNoise))

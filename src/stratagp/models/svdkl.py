@@ -98,7 +98,8 @@ def inducing_dkl(
         rows = table(x, "x")[:_ROWS]
         h = features.eval()(torch.as_tensor(rows).to(dtype))
         z = kmeans_points(h.double(), n_inducing)
-        start = RBF(1.0, variance=1.0, ard=features.outputs) if kernel is None else copy.deepcopy(kernel)
+        start = RBF(1.0, variance=1.0, ard=True) if kernel is None else copy.deepcopy(kernel)
+        start.bind(features.outputs)
         scores = head.scores(z)
         layer = Inducing(start.replicate(scores.shape[1]), z.expand(scores.shape[1], -1, -1).clone())
         whitened = layer.whitener() @ scores.mT[..., None].double()

@@ -56,6 +56,7 @@ def train(
     optimiser: str = "adam",
     rate: float = 0.01,
     rates: Rates = (),
+    decays: Rates = (),
     parameters: Iterable[nn.Parameter] | None = None,
     clip: float | None = None,
     natural: Sequence[FullGaussian] = (),
@@ -81,6 +82,7 @@ def train(
         optimiser: ``"adam"``, or ``"rmsprop"`` (decay 0.9; AutoGP takes it with a rate of 0.003).
         rate: the step of the optimiser, times ``schedule(progress)``.
         rates: pairs of parameters and a factor of ``rate`` for them, as in ``[(network.parameters(), 0.1)]``.
+        decays: pairs of parameters and a decay: each step of Adam also takes ``step · decay`` times a value off it.
         parameters: what moves; all that requires gradients where it is left out. What is not among them stays as it is.
         clip: the largest norm, over all of them, of the gradients that the optimiser sees; longer ones are shortened.
         natural: Gaussian posteriors that move by natural gradients instead; the objective must then be the bound
@@ -104,7 +106,7 @@ def train(
     _check_limits(seconds, patience)
     moving = chosen(module, parameters)
     last = min(natural_rate, batches.size / batches.rows)
-    mover = Mover(moving, optimiser, rate, rates, natural, (natural_rate, last), clip)
+    mover = Mover(moving, optimiser, rate, rates, decays, natural, (natural_rate, last), clip)
     run = _Run(objective, mover, Snapshot(moving, module, mover.optimiser), schedule, batches.rows)
     best = _Best(Snapshot(moving, module), score, patience)
     start = time.perf_counter()

@@ -16,10 +16,12 @@ from stratagp.training.natural_gradient import natural_step
 
 Groups = list[dict[str, Any]]
 Rates = Sequence[tuple[Iterable[nn.Parameter], float]]
-"""Parameters with the factor of the rate that is theirs."""
+"""Parameters with the factor of the rate, or the decay, that is theirs."""
 
 OPTIMISERS: dict[str, Callable[[Groups], torch.optim.Optimizer]] = {
-    "adam": lambda groups: torch.optim.Adam(groups, fused=True),
+    "adam": lambda groups: torch.optim.AdamW(
+        groups, fused=True
+    ),  # decay apart from the gradients; none for most groups
     "rmsprop": lambda groups: torch.optim.RMSprop(
         groups, alpha=0.9, foreach=True
     ),  # the decay of TensorFlow, as AutoGP
@@ -34,6 +36,7 @@ class Mover:
         optimiser: ``"adam"`` or ``"rmsprop"``.
         rate: its step.
         rates: factors of ``rate`` for some parameters.
+        decays: how much some parameters shrink with each step, as a multiple of the rate.
         natural: the posteriors with steps of their own; those whose parameters are not among ``moving`` rest.
         natural_rates: their step at the start and at the end of a schedule that falls from 1 to 0.
         clip: the largest norm of the gradients that ``optimiser`` sees, taken over all of them.
@@ -45,6 +48,7 @@ class Mover:
         optimiser: str,
         rate: float,
         rates: Rates,
+        decays: Rates,
         natural: Sequence[FullGaussian],
         natural_rates: tuple[float, float],
         clip: float | None,
@@ -53,7 +57,9 @@ class Mover:
         self.moving, self.rate, self.natural_rates, self.clip = moving, rate, natural_rates, clip
         self.natural = _able(natural, moving)
         own = {id(p) for posterior in self.natural for p in posterior.parameters()}
-        groups = _groups([p for p in moving if id(p) not in own], rates)
+        if decays and optimiser != "adam":
+            raise InputError(f"decays go with optimiser='adam' alone, got {optimiser!r}")
+        groups = _groups([p for p in moving if id(p) not in own], rates, decays)
         self.free = [p for group in groups for p in group["params"]]
         self.optimiser = OPTIMISERS[optimiser](groups) if groups else None
         self.curvature = [p for p in moving if id(p) in own]
@@ -170,20 +176,30 @@ def _able(natural: Sequence[FullGaussian], moving: list[nn.Parameter]) -> list[F
     return able
 
 
-def _groups(free: list[nn.Parameter], rates: Rates) -> Groups:
-    """The parameters of the optimiser, together with those that have the same factor of the rate."""
-    factors: dict[int, float] = {}
-    for parameters, factor in rates:
+def _groups(free: list[nn.Parameter], rates: Rates, decays: Rates) -> Groups:
+    """The parameters of the optimiser, together with those that have the same factor of the rate and decay."""
+    for _, factor in rates:
         if not 0 < factor < math.inf:
             raise InputError(f"rates must have positive factors, got {factor}: leave out of parameters what shall rest")
-        for parameter in parameters:
-            if id(parameter) in factors:
-                raise InputError("rates has a parameter twice: give each of them one factor")
-            factors[id(parameter)] = factor
-    groups: dict[float, list[nn.Parameter]] = {}
+    for _, decay in decays:
+        if not 0 <= decay < math.inf:
+            raise InputError(f"decays must not be negative, got {decay}")
+    factors, shrinking = _by_parameter(rates, "rates"), _by_parameter(decays, "decays")
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for parameter in free:
-        groups.setdefault(factors.get(id(parameter), 1.0), []).append(parameter)
-    return [{"params": own, "factor": factor} for factor, own in groups.items()]
+        own = factors.get(id(parameter), 1.0), shrinking.get(id(parameter), 0.0)
+        groups.setdefault(own, []).append(parameter)
+    return [{"params": own, "factor": factor, "weight_decay": decay} for (factor, decay), own in groups.items()]
+
+
+def _by_parameter(pairs: Rates, name: str) -> dict[int, float]:
+    values: dict[int, float] = {}
+    for parameters, value in pairs:
+        for parameter in parameters:
+            if id(parameter) in values:
+                raise InputError(f"{name} has a parameter twice: give each of them one value")
+            values[id(parameter)] = value
+    return values
 
 
 def _cloned(state: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,72 @@
+"""Images as inputs of an estimator: checked, with a channel axis, standardised by channel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.errors import InputError
+from stratagp.estimators.inputs import Points
+
+
+def are_images(X: Any) -> bool:
+    """Whether ``X`` is an array of images, ``n h w`` or ``n c h w``.
+
+    >>> are_images(np.zeros((5, 28, 28))), are_images(np.zeros((5, 3)))
+    (True, False)
+    """
+    return getattr(X, "ndim", 0) in (3, 4)
+
+
+class ImageInputs:
+    """How images are read: of the shape that was learnt, in single precision.
+
+    Answers what :class:`~stratagp.estimators.inputs.Inputs` answers of tables.
+    """
+
+    objects = False
+    encoder = None
+
+    def __init__(self) -> None:
+        self.columns: list[str] = []
+        self.shape: tuple[int, ...] = ()
+        self.centre: Tensor | None = None
+        self.scale: Tensor | None = None
+
+    def learn(self, estimator: Any, X: Any) -> Points:
+        """Learn from the training images, and return them as points ``n c h w``."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            estimator.__dict__.pop(name, None)
+        self.shape = tuple(X.shape[1:])
+        images = self._read(X)
+        if estimator.standardise == "both":
+            self.centre = images.mean((0, 2, 3), keepdim=True)
+            spread = images.std((0, 2, 3), correction=0, keepdim=True)
+            self.scale = torch.where(spread > 0, spread, 1.0)
+        return Points(self._scaled(images))
+
+    def points(self, estimator: Any, X: Any) -> Points:
+        """New images as points, the way the training images were."""
+        if not are_images(X) or tuple(X.shape[1:]) != self.shape:
+            wanted = ", ".join(map(str, self.shape))
+            raise InputError(f"X must be images (n, {wanted}) as in fit, got {tuple(getattr(X, 'shape', ()))}")
+        return Points(self._scaled(self._read(X)))
+
+    def _read(self, X: Any) -> Float[Tensor, "n c h w"]:
+        array = X.detach().cpu().numpy() if isinstance(X, Tensor) else np.asarray(X)
+        if array.dtype.kind not in "biuf":
+            raise InputError(f"X must be images of numbers, got {array.dtype}")
+        if 0 in array.shape:
+            raise InputError(f"X must hold at least one image of one pixel, got shape {array.shape}")
+        images = torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
+        if not bool(images.isfinite().all()):
+            row = int((~images.flatten(1).isfinite()).any(1).nonzero()[0])
+            raise InputError(f"X has a value that is missing or not finite in image {row}: drop or mend it")
+        return images if images.dim() == 4 else images[:, None]
+
+    def _scaled(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
+        return images if self.centre is None or self.scale is None else (images - self.centre) / self.scale
