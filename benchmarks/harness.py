@@ -72,6 +72,16 @@ def race(contestants: Mapping[str, Callable[[], Any]], repeats: int = 5) -> dict
     return best
 
 
+def in_a_row(step: Callable[[], Any], count: int) -> Callable[[], None]:
+    """Several calls as one, for steps too short to be timed alone after a pause."""
+
+    def steps() -> None:
+        for _ in range(count):
+            step()
+
+    return steps
+
+
 def in_words(seconds: float) -> str:
     """Three digits with a unit: ``12.3 ms``, ``4.56 s``."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
@@ -114,16 +124,17 @@ class Measured(NamedTuple):
     peak_bytes: int | None
 
 
-def in_subprocess(target: str, *args: Any, threads: int = 2) -> Measured:
+def in_subprocess(target: str, *args: Any, threads: int = 2, peaks: bool = True) -> Measured:
     """Call ``prepare(*args)()`` in a fresh interpreter, where ``target`` is ``"module:prepare"``.
 
     ``prepare`` builds the problem and returns the function to be measured. The peak is that of the call,
-    above what the process held before it. Arguments and result pass as JSON.
+    above what the process held before it. Arguments and result pass as JSON. True ``peaks`` need freed arrays to return
+    to the system at once, which costs time: where only time matters, do without.
     """
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)]),
         **dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"], str(threads)),
-        "MALLOC_MMAP_THRESHOLD_": "65536",  # freed arrays return to the system at once: peaks are true
+        **({"MALLOC_MMAP_THRESHOLD_": "65536"} if peaks else {}),
     }
     command = [sys.executable, "-c", "import harness; harness.serve()", target, json.dumps(args)]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

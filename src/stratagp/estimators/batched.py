@@ -125,8 +125,8 @@ class BatchedRegressor(RegressorMixin, Batched):
         targets = check_targets(self, y, len(x)).reshape(len(x), -1)
         if targets.shape[1] != len(self.scale_.mean):
             raise InputError(
-                f"y must have the {len(self.scale_.mean)} columns that were learnt from (exposures, trials and marks of "
-                f"censoring among them), got {targets.shape[1]}"
+                f"y must have the {len(self.scale_.mean)} columns that were learnt from (exposures, trials and marks "
+                f"of censoring among them), got {targets.shape[1]}"
             )
         found = self.model_.log_predictive(x, torch.from_numpy(self.scale_.to_standard(targets)))
         return _array(found) - np.log(self.scale_.scale).sum()
