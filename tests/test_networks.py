@@ -1,3 +1,6 @@
+import copy
+import pickle
+
 import pytest
 import torch
 
@@ -13,14 +16,122 @@ def test_dimensions_of_a_fully_connected_network():
     assert sum(isinstance(part, torch.nn.BatchNorm1d) for part in net) == 2
 
 
-def test_spectral_normalisation_bounds_the_change():
-    net = networks.fully_connected(5, [32, 3], batch_norm=False, spectral=True)
-    x = torch.randn(200, 5, generator=torch.Generator().manual_seed(0))
-    for _ in range(50):
-        net(x)  # the norm is found by iteration, one step a call
-    net.eval()
-    moved = (net(x[:100]) - net(x[100:])).norm(dim=1) / (x[:100] - x[100:]).norm(dim=1)
-    assert moved.max() < 1.01
+SPECTRAL = {
+    "fully connected": (lambda: networks.fully_connected(5, [32, 16, 3], spectral=True), (5,), 1.0),
+    "lenet": (lambda: networks.lenet(1, 7, side=14, spectral=True), (1, 14, 14), 1.0),
+    "resnet": (lambda: networks.resnet(3, 7, width=8, spectral=True), (3, 8, 8), 2.0**3),
+}
+
+
+def normal(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def train_a_little(net, shape, steps=5):
+    """Towards features of large differences, so that the bounds are tried."""
+    optimiser = torch.optim.Adam(net.parameters(), 0.01)
+    for seed in range(steps):
+        x = normal(16, *shape, seed=seed)
+        loss = -(net(x) - net(x.flip(0))).square().sum()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    return net.eval()
+
+
+def slopes(net, shape):
+    """``|g(x) − g(z)| / |x − z|`` of pairs far and near, and along the steepest directions."""
+    x, z = normal(10, *shape, seed=90).double(), normal(10, *shape, seed=91).double()
+    steps = [z, 1e-2 * z]
+    for _ in range(6):  # power iteration with the Jacobian at each x
+        _, moved = torch.func.jvp(net, (x,), (steps[-1],))
+        back = torch.func.vjp(net, x)[1](moved)[0]
+        steps.append(1e-2 * back / back.flatten(1).norm(dim=1).reshape(-1, *[1] * len(shape)))
+    return torch.cat([(net(x + d) - net(x)).norm(dim=1) / d.flatten(1).norm(dim=1) for d in steps])
+
+
+@pytest.mark.parametrize("name", SPECTRAL)
+def test_spectral_normalisation_bounds_the_change(name):
+    torch.manual_seed(0)
+    make, shape, bound = SPECTRAL[name]
+    net = make()
+    assert not any(isinstance(part, torch.nn.modules.batchnorm._BatchNorm) for part in net.modules())
+    for change in (lambda p: p + normal(*p.shape), torch.abs):  # far from the start values; all of one sign
+        with torch.no_grad():
+            for parameter in net.parameters():
+                parameter.copy_(change(parameter))
+        assert slopes(copy.deepcopy(net).double().eval(), shape).max() <= bound + 1e-3
+    assert slopes(train_a_little(net, shape).double(), shape).max() <= bound + 1e-3
+
+
+def test_the_bound_of_a_fully_connected_network_is_nearly_reached():
+    net = networks.fully_connected(5, [32, 16, 3], spectral=True).double().eval()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.fill_(1.0)
+    assert 0.999 < slopes(net, (5,)).max() <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_convolutions_are_bounded_by_one(stride):
+    torch.manual_seed(0)
+    part = networks._UnitConvolution(2, 3, 5, stride, 2, bias=False).double().eval()
+    with torch.no_grad():
+        part.weight.fill_(1.0)  # all of one sign, so that patches that overlap add up
+    eye = torch.eye(2 * 20 * 20, dtype=torch.float64).reshape(-1, 2, 20, 20)
+    norm = torch.linalg.matrix_norm(part(eye).flatten(1), 2).item()
+    assert 0.6 < norm <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("shape", [(3, 20), (20, 3)])
+def test_linear_maps_have_norm_one(shape):
+    torch.manual_seed(0)
+    part = networks._UnitLinear(*shape).double()
+    with torch.no_grad():
+        part.weight.copy_(normal(*part.weight.shape))
+    eye = torch.eye(shape[0], dtype=torch.float64)
+    exact = part.weight / torch.linalg.matrix_norm(part.weight, 2)
+    torch.testing.assert_close(part.eval()(eye) - part.bias, exact.mT, rtol=0, atol=1e-12)
+    part.train()
+    for _ in range(300):
+        part(eye)  # a step of power iteration a call
+    torch.testing.assert_close(part(eye) - part.bias, exact.mT, rtol=0, atol=1e-6)
+
+
+def test_gradients_of_a_bounded_map_are_those_of_the_quotient():
+    part = networks._UnitLinear(4, 3).double().eval()
+    x = normal(6, 4).double()
+    (part(x) ** 3).sum().backward()
+    weight = part.weight.detach().requires_grad_()
+    ((x @ (weight / torch.linalg.matrix_norm(weight, 2)).mT + part.bias) ** 3).sum().backward()
+    torch.testing.assert_close(part.weight.grad, weight.grad, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", SPECTRAL)
+def test_spectral_networks_are_copied_and_stored(name):
+    torch.manual_seed(0)
+    make, shape, _ = SPECTRAL[name]
+    net, x = train_a_little(make(), shape, steps=2), normal(4, *shape)
+    expected = net(x)
+    assert torch.equal(net(x), expected)
+    fresh = make().eval()
+    fresh.load_state_dict(net.state_dict())
+    for other in (pickle.loads(pickle.dumps(net)), copy.deepcopy(net), fresh):
+        assert torch.equal(other(x), expected)
+    torch.testing.assert_close(copy.deepcopy(net).double()(x.double()).float(), expected, rtol=0, atol=1e-5)
+
+
+def test_weights_that_overflow_give_nan_and_leave_the_iteration_finite():
+    net = networks.fully_connected(3, [4, 2], spectral=True)
+    kept = copy.deepcopy(net.state_dict())
+    with torch.no_grad():
+        net[0].weight.fill_(float("nan"))
+    x = normal(5, 3)
+    assert net(x).isnan().all()
+    assert net.eval()(x).isnan().all()
+    assert net[0].left.isfinite().all()
+    net.load_state_dict(kept)
+    assert net.train()(x).isfinite().all()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,12 @@
 
 Each ends in a linear map to ``outputs`` features; :class:`~stratagp.layers.Features` standardises and bounds them. Any
 other torch module that maps rows to features serves as well.
+
+With ``spectral`` the features change no faster than the inputs, in Euclidean norms and evaluation mode:
+``|g(x) − g(z)| ≤ |x − z|``, but for ``resnet``, where each residual block may double it. Linear maps are divided by
+their norm, convolutions by a bound of theirs, and hidden units are not standardised, as a batch normalisation may
+scale without limit. Dropout in training, :class:`Embedded` before and the standardisation after are not under the
+bound, and training mode follows the norms with a lag of some steps.
 """
 
 from __future__ import annotations
@@ -12,7 +18,6 @@ from collections.abc import Mapping, Sequence
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.utils.parametrizations import spectral_norm
 
 from stratagp.errors import InputError
 
@@ -26,8 +31,8 @@ def fully_connected(
 
     Arguments:
         dropout: the share of hidden units that training leaves out.
-        batch_norm: whether hidden units are standardised over the batch.
-        spectral: whether the norm of each map is held at one, which keeps points that differ apart.
+        batch_norm: whether hidden units are standardised over the batch; not with ``spectral``.
+        spectral: whether the norm of each linear map is held at one, so that ``|g(x) − g(z)| ≤ |x − z|``.
 
     >>> fully_connected(3, [10, 2], batch_norm=False)
     Sequential(
@@ -43,10 +48,10 @@ def fully_connected(
     parts: list[nn.Module] = []
     for before, width in zip((inputs, *widths), widths, strict=False):
         if parts:
-            parts += [nn.BatchNorm1d(before)] if batch_norm else []
+            parts += [nn.BatchNorm1d(before)] if batch_norm and not spectral else []
             parts += [nn.ReLU()]
             parts += [nn.Dropout(dropout)] if dropout else []
-        parts.append(_bounded(nn.Linear(before, width), spectral))
+        parts.append(_linear(before, width, spectral))
     return nn.Sequential(*parts)
 
 
@@ -81,6 +86,8 @@ class Embedded(nn.Module):
 def lenet(channels: int, outputs: int, side: int = 28, dropout: float = 0.0, spectral: bool = False) -> nn.Sequential:
     """Two convolutions of 5 × 5 with pooling and one hidden layer, after LeCun et al. (1998), for square images.
 
+    With ``spectral``, ``|g(x) − g(z)| ≤ |x − z|``; there is no batch normalisation then.
+
     >>> import torch
     >>> lenet(1, 10)(torch.zeros(2, 1, 28, 28)).shape
     torch.Size([2, 10])
@@ -88,23 +95,24 @@ def lenet(channels: int, outputs: int, side: int = 28, dropout: float = 0.0, spe
     left = (side // 2 - 4) // 2 if side >= 12 else 0
     if left < 1:
         raise InputError(f"lenet needs images of 12 × 12 pixels at least, got {side} × {side}")
-    return nn.Sequential(
-        _bounded(nn.Conv2d(channels, 32, 5, padding=2), spectral),
+    parts = [
+        _convolution(channels, 32, 5, 1, 2, True, spectral),
         nn.BatchNorm2d(32),
         nn.ReLU(),
         nn.MaxPool2d(2),
-        _bounded(nn.Conv2d(32, 64, 5), spectral),
+        _convolution(32, 64, 5, 1, 0, True, spectral),
         nn.BatchNorm2d(64),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Flatten(),
         nn.Dropout(dropout),
-        _bounded(nn.Linear(64 * left**2, 256), spectral),
+        _linear(64 * left**2, 256, spectral),
         nn.BatchNorm1d(256),
         nn.ReLU(),
         nn.Dropout(dropout),
-        _bounded(nn.Linear(256, outputs), spectral),
-    )
+        _linear(256, outputs, spectral),
+    ]
+    return nn.Sequential(*_without_norms(parts, spectral))
 
 
 def resnet(
@@ -112,11 +120,14 @@ def resnet(
 ) -> nn.Sequential:
     """Three stages of residual blocks, each of twice the channels and half the side of the one before (He et al. 2016).
 
+    With ``spectral``, ``|g(x) − g(z)| ≤ 2^{3 blocks} |x − z|``: both ways through each of the ``3 blocks`` residual
+    blocks have a norm of one at most. There is no batch normalisation then.
+
     >>> import torch
     >>> resnet(3, 10)(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 10])
     """
-    parts: list[nn.Module] = [_bounded(nn.Conv2d(channels, width, 3, padding=1, bias=False), spectral)]
+    parts = [_convolution(channels, width, 3, 1, 1, False, spectral)]
     before = width
     for stage in range(3):
         for block in range(blocks):
@@ -124,29 +135,117 @@ def resnet(
             parts.append(_Residual(before, after, 2 if stage and not block else 1, spectral))
             before = after
     parts += [nn.BatchNorm2d(before), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(dropout)]
-    return nn.Sequential(*parts, _bounded(nn.Linear(before, outputs), spectral))
+    return nn.Sequential(*_without_norms(parts, spectral), _linear(before, outputs, spectral))
 
 
 class _Residual(nn.Module):
-    """``x + g(x)``, where ``g`` standardises, rectifies and convolves twice; ``x`` is mapped where shapes differ."""
+    """``x + g(x)``, where ``g`` standardises, rectifies and convolves twice; ``x`` is mapped where shapes differ.
+
+    With ``spectral`` nothing is standardised, and both terms change no faster than ``x``.
+    """
 
     def __init__(self, before: int, after: int, stride: int, spectral: bool) -> None:
         super().__init__()
-        self.change = nn.Sequential(
+        parts = [
             nn.BatchNorm2d(before),
             nn.ReLU(),
-            _bounded(nn.Conv2d(before, after, 3, stride, 1, bias=False), spectral),
+            _convolution(before, after, 3, stride, 1, False, spectral),
             nn.BatchNorm2d(after),
             nn.ReLU(),
-            _bounded(nn.Conv2d(after, after, 3, padding=1, bias=False), spectral),
-        )
+            _convolution(after, after, 3, 1, 1, False, spectral),
+        ]
+        self.change = nn.Sequential(*_without_norms(parts, spectral))
         same = before == after and stride == 1
-        self.keep = nn.Identity() if same else nn.Conv2d(before, after, 1, stride, bias=False)
+        self.keep = nn.Identity() if same else _convolution(before, after, 1, stride, 0, False, spectral)
 
     def forward(self, x: Tensor) -> Tensor:
         kept: Tensor = self.keep(x)
         return kept + self.change(x)
 
 
-def _bounded(part: nn.Module, spectral: bool) -> nn.Module:
-    return spectral_norm(part) if spectral else part
+class _UnitLinear(nn.Linear):
+    """A linear map divided by its norm, ``W / ‖W‖``."""
+
+    left: Tensor
+
+    def __init__(self, before: int, after: int) -> None:
+        super().__init__(before, after)
+        self.register_buffer("left", _leading(self.weight))
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n e"]:
+        """``x Wᵀ / ‖W‖ + b``."""
+        norm = _norm(self.weight, self.left, self.training)
+        return nn.functional.linear(x, self.weight / norm, self.bias)
+
+
+class _UnitConvolution(nn.Conv2d):
+    """A convolution divided by a bound of its norm.
+
+    It is the matrix ``W`` (outputs × channels and offsets) of each patch of the image. A pixel lies in at most
+    ``p = ⌈size / stride⌉²`` patches, so that the norm of all is at most ``√p ‖W‖``, by which ``W`` is divided.
+    """
+
+    left: Tensor
+
+    def __init__(self, before: int, after: int, size: int, stride: int, padding: int, bias: bool) -> None:
+        super().__init__(before, after, size, stride, padding, bias=bias)
+        self.root_patches = math.ceil(size / stride)
+        self.register_buffer("left", _leading(self.weight))
+
+    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n o i j"]:
+        """The convolution by ``W / (√p ‖W‖)``."""
+        norm = _norm(self.weight, self.left, self.training)
+        weight = self.weight / (self.root_patches * norm)
+        return nn.functional.conv2d(x, weight, self.bias, self.stride, self.padding)
+
+
+def _norm(weight: Tensor, left: Float[Tensor, " s"], training: bool) -> Float[Tensor, ""]:
+    """``‖W‖ = |Wᵀu|`` for the leading singular vector ``u``, differentiable in ``W``.
+
+    In training ``left``, the vector of the step before, is led on by a step of power iteration, ``u ∝ W Wᵀ u``, which
+    follows small steps of the weights; it is kept where the weights are not finite or are all zero. In evaluation
+    ``u`` is exact, and ``left`` is not touched.
+    """
+    matrix = _wide(weight)
+    with torch.no_grad():
+        if training:
+            right = nn.functional.normalize(left @ matrix, dim=0)
+            here = nn.functional.normalize(matrix @ right, dim=0)
+            left.copy_(torch.where(here.isfinite() & here.any(), here, left))
+        else:
+            here = _leading(weight)
+    norm: Tensor = torch.linalg.vector_norm(here @ matrix).clamp_min(torch.finfo(weight.dtype).tiny)
+    return norm
+
+
+@torch.no_grad()
+def _leading(weight: Tensor) -> Float[Tensor, " s"]:
+    """The leading singular vector on the shorter side of a weight; NaN where a weight is not finite."""
+    matrix = _wide(weight).double()
+    gram = matrix @ matrix.mT
+    if not bool(gram.isfinite().all()):
+        return weight.new_full((len(gram),), math.nan)
+    return torch.linalg.eigh(gram).eigenvectors[:, -1].to(weight)
+
+
+def _wide(weight: Tensor) -> Float[Tensor, "s l"]:
+    """The weight of a linear map or of a convolution as a matrix with no more rows than columns."""
+    matrix = weight.flatten(1)
+    return matrix if len(matrix) <= matrix.shape[1] else matrix.mT
+
+
+def _linear(before: int, after: int, spectral: bool) -> nn.Module:
+    return _UnitLinear(before, after) if spectral else nn.Linear(before, after)
+
+
+def _convolution(
+    before: int, after: int, size: int, stride: int, padding: int, bias: bool, spectral: bool
+) -> nn.Module:
+    if spectral:
+        return _UnitConvolution(before, after, size, stride, padding, bias)
+    return nn.Conv2d(before, after, size, stride, padding, bias=bias)
+
+
+def _without_norms(parts: Sequence[nn.Module], spectral: bool) -> list[nn.Module]:
+    """The parts, but for batch normalisations where the network is ``spectral``."""
+    return [part for part in parts if not (spectral and isinstance(part, (nn.BatchNorm1d, nn.BatchNorm2d)))]

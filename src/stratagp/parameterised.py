@@ -95,6 +95,11 @@ class Parameterised(nn.Module):
             self.get_submodule(path)._modules[leaf] = shared
         return self
 
+    @property
+    def has_priors(self) -> bool:
+        """Whether any parameter has a prior."""
+        return any(item.parameter.prior is not None for item in self.named_values())
+
     def log_prior(self) -> Tensor:
         """``Σ log p(θ)`` over all parameters with a prior."""
         terms = [item.parameter.log_prior() for item in self.named_values()]

@@ -29,7 +29,7 @@ STEPS = 12
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
     """Toys need no thousand steps."""
-    monkeypatch.setattr("stratagp.estimators.variational._LEAST_STEPS", STEPS)
+    monkeypatch.setattr("stratagp.estimators.batched.Batched.least_steps", STEPS)
 
 
 def regressor(**options):

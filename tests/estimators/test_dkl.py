@@ -10,10 +10,13 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
+from stratagp import kernels as k
 from stratagp import likelihoods as lik
+from stratagp import positive
 from stratagp.errors import InputError
 from stratagp.estimators import DKLClassifier, DKLRegressor
-from stratagp.kernels import Matern
+from stratagp.priors import Normal
+from stratagp.training.loop import History
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, size=(500, 3))
@@ -27,7 +30,7 @@ SIDES = np.where(IMAGES[:, :7].mean((1, 2)) > IMAGES[:, 7:].mean((1, 2)), "top",
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
     """Toys need no thousand steps."""
-    monkeypatch.setattr("stratagp.estimators.deep_kernel._LEAST_STEPS", 12)
+    monkeypatch.setattr("stratagp.estimators.deep_kernel.DKLEstimator.least_steps", 12)
 
 
 SMALL = {"network": [24, 4], "grid_size": 20, "network_rate": 0.02, "rate": 0.03, "random_state": 0}
@@ -44,7 +47,7 @@ def classifier(**options):
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
     [
-        make(network=[16, 3], grid_size=12, pretrain_epochs=25, max_epochs=4, batch_size=25, validation=0.0)
+        make(network=[16, 3], grid_size=12, pretrain_epochs=25, max_epochs=2, batch_size=50, validation=0.0)
         for make in (regressor, classifier)
     ]
 )
@@ -57,7 +60,7 @@ def test_scikit_learn_accepts(estimator, check):
     [
         {},
         {"axes": 2},
-        {"conditional": True, "kernel": Matern(lengthscale=1.0)},
+        {"conditional": True, "kernel": k.Matern(lengthscale=1.0)},
         {"last": "inducing", "n_inducing": 40},
         {"pretrain_epochs": 0, "max_epochs": 50},
         {"spectral": True, "batch_norm": False, "pretrain_epochs": 120},
@@ -190,6 +193,66 @@ def test_the_evidence_and_the_table_of_hyperparameters():
     assert isinstance(dkl.kernel_.lengthscale, torch.Tensor)
 
 
+def test_priors_hold():
+    tight = positive(1.0, prior=Normal(3.0, 0.001))
+    dkl = regressor(kernel=k.RBF(tight, variance=1.0), pretrain_epochs=5, rate=0.1).fit(X, Y)
+    np.testing.assert_allclose(dkl.kernel_.lengthscale.detach().numpy().ravel(), 3.0, atol=0.1)
+
+
+def test_spectral_networks_can_be_stored():
+    dkl = regressor(spectral=True, pretrain_epochs=5, max_epochs=5).fit(X, Y)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(dkl)).predict(X), dkl.predict(X))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_only_row_of_a_class_is_trained_on(seed):
+    labels = np.array(["common"] * 59 + ["rare"])
+    dkl = classifier(pretrain_epochs=2, max_epochs=2, validation=0.4, random_state=seed).fit(X[:60], labels)
+    assert dkl.engine_.data.y.max() == 1
+    assert len(dkl.engine_.data.y) == 36
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (14, 10), (3, 9, 9)])
+def test_any_image_finds_a_network(shape):
+    images = RNG.normal(size=(40, *shape))
+    dkl = regressor(network="auto", pretrain_epochs=2, max_epochs=2, batch_size=20)
+    dkl.fit(images, images.reshape(40, -1)[:, 0])
+    assert dkl.predict(images).shape == (40,)
+    with pytest.raises(InputError, match="images have none"):
+        _ = dkl.relevance_
+
+
+def test_inducing_points_start_from_the_network():
+    options = {"network": [32, 16], "last": "inducing", "n_inducing": 80, "pretrain_epochs": 80, "rate": 1e-6}
+    dkl = regressor(**options, max_epochs=1, fine_tuning=1e-6).fit(X, Y)
+    with torch.no_grad():
+        features = dkl.model_.layer.layers[0](torch.from_numpy(dkl.inputs_.points(dkl, X).values.numpy()))
+    flat = np.column_stack([features.numpy(), np.ones(len(X))])
+    linear = flat @ np.linalg.lstsq(flat, Y, rcond=None)[0]
+    assert np.corrcoef(dkl.predict(X), linear)[0, 1] > 0.97
+    assert np.polyfit(linear, dkl.predict(X), 1)[0] > 0.8
+
+
+def test_networks_that_know_single_precision_alone():
+    class Single(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.map = nn.Linear(3, 4)
+
+        def forward(self, x):
+            return self.map(x.float())
+
+    dkl = regressor(network=Single(), pretrain_epochs=2, max_epochs=2).fit(X, Y)
+    assert np.isfinite(dkl.predict(X)).all()
+
+
+def test_an_interrupted_network_is_not_trained_further(monkeypatch):
+    monkeypatch.setattr("stratagp.estimators.deep_kernel.pretrain", lambda *_, **__: History(ending="interrupted"))
+    dkl = regressor().fit(X, Y)
+    assert [history.ending for history in dkl.histories_] == ["interrupted"]
+    assert np.isfinite(dkl.predict(X)).all()
+
+
 BAD = {
     "network": "vgg",
     "last": "middle",
@@ -207,7 +270,14 @@ BAD = {
     "dropout": 1.0,
     "validation": 1.5,
     "kernel": "rbf",
+    "spectral": "no",
+    "conditional": 1,
 }
+
+
+def test_robust_max_is_refused():
+    with pytest.raises(InputError, match="Softmax"):
+        classifier(likelihood="robust-max").fit(X, COLOURS)
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -224,6 +294,9 @@ def test_bad_options_are_named(make, name):
         ({"network": "lenet"}, IMAGES[:, :, :10], "square images, got 14 × 10: take 'resnet'"),
         ({"network": "lenet"}, IMAGES[:, :8, :8], "12 × 12"),
         ({"network": nn.Flatten(0)}, X, r"must give features \(n, q\)"),
+        ({"network": nn.Linear(7, 2)}, X, r"network must take rows of shape \(3,\), but fails"),
+        ({"network": nn.Linear(3, 2), "dropout": 0.1}, X, "build them into your own module"),
+        ({}, np.zeros((240, 14, 14, 3)), "move its last axis"),
         ({}, np.full((240, 5, 5), np.nan), "image 0"),
         ({}, np.full((240, 5, 5), "a"), "images of numbers"),
         ({"patience": 3, "validation": 0.0}, X, "give validation"),

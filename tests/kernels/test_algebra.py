@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 
@@ -86,8 +88,52 @@ def test_warping_module_is_learnt_with_the_kernel():
     network = torch.nn.Linear(2, 3)
     kernel = k.RBF().warp(network)
     kernel(points()).sum().backward()
-    assert network.weight.grad.isfinite().all()
+    own = kernel.function.module
+    assert own.weight.grad.abs().sum() > 0
+    assert own.weight.dtype == torch.float64
     assert len(list(kernel.parameters())) == 4
+    assert network.weight.dtype == torch.float32  # the user's module is as it was
+    assert network.weight.grad is None
+    assert kernel.describe().endswith(".warp(Linear)")
+
+
+def restless():
+    """A module that is a random function in training mode; its normalisation has moments 2 and 9."""
+    norm = torch.nn.BatchNorm1d(2, affine=False, eps=0.0)
+    norm.running_mean.fill_(2.0)
+    norm.running_var.fill_(9.0)
+    return torch.nn.Sequential(norm, torch.nn.Dropout(0.5))
+
+
+@pytest.mark.parametrize("make", [lambda: k.RBF().warp(restless()), lambda: k.Linear(1.0).warp(restless()).train()])
+def test_a_warped_kernel_is_deterministic(make):
+    kernel, x = make(), points()
+    plain = kernel.base((x - 2) / 3)
+    holder = torch.nn.ModuleList([kernel, copy.deepcopy(kernel)]).train()
+    for own in holder:
+        torch.testing.assert_close(own(x), plain, rtol=0, atol=1e-12)
+        torch.testing.assert_close(own.diag(x), plain.diagonal(), rtol=0, atol=1e-12)
+    assert kernel.function.module[0].running_mean.tolist() == [2.0, 2.0]
+
+
+def test_random_features_of_a_warped_kernel_are_deterministic():
+    features = k.RBF().warp(restless()).random_features(20, 2, torch.Generator().manual_seed(0)).train()
+    assert torch.equal(features(points()), features(points()))
+
+
+def test_a_rescaled_kernel_is_deterministic():
+    module = torch.nn.Sequential(restless(), torch.nn.Linear(2, 1))
+    kernel, x = k.Rescaled(k.RBF(), module).train(), points()
+    scale = (module.double().eval())(x)
+    torch.testing.assert_close(kernel(x), scale * k.RBF()(x) * scale.mT, rtol=0, atol=1e-12)
+    assert module is not kernel.function.module
+
+
+def test_the_module_of_a_kernel_can_be_shared():
+    first = k.RBF().warp(torch.nn.Linear(2, 3))
+    both = copy.deepcopy(first + k.Linear(1.0).warp(first.function))
+    assert both.parts[0].function is both.parts[1].function
+    assert len(list(both.parameters())) == 5
 
 
 def test_missing_abilities_say_so():

@@ -187,9 +187,9 @@ def test_precision_copies_and_state():
 
 def test_a_warp_is_trained_through_the_map():
     net = nn.Linear(2, 3)
-    features = k.RBF().warp(net).random_features(10, 2, generator())
-    features(points()).sum().backward()
-    assert net.weight.grad.abs().sum() > 0
+    kernel = k.RBF().warp(net)
+    kernel.random_features(10, 2, generator())(points()).sum().backward()
+    assert kernel.function.module.weight.grad.abs().sum() > 0
 
 
 class _Explicit(k.Kernel):

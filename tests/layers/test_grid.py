@@ -92,6 +92,63 @@ def test_conditional_variance_is_what_the_grid_does_not_tell(axes, functions):
         torch.testing.assert_close(belief.var[:, j], covariance.diagonal() + rest, rtol=1e-9, atol=1e-9)
 
 
+def widening(functions=None):
+    """A kernel whose variance is ``1.3 (0.2 + x²)``."""
+    kernel = k.RBF(0.2, variance=1.3) * (k.Constant(0.2) + k.Linear(1.0))
+    return kernel if functions is None else kernel.replicate(functions)
+
+
+def test_conditional_variance_of_a_kernel_that_is_not_stationary():
+    layer = Grid(k.RBF(0.2) * k.Linear(1.0), RegularGrid(-2.0, 2.0, 12), conditional=True)
+    found = layer(torch.tensor([[1.7], [-0.6], [-1.1]]).double()).var[:, 0]
+    torch.testing.assert_close(found, torch.tensor([2.89, 0.36, 1.21]).double(), rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_conditional_variance_takes_each_functions_own_columns(own):
+    kernels = [widening(2 if own else None), k.RBF(0.3, variance=1.7)]
+    layer = Grid(kernels, [RegularGrid(-1.0, 1.0, 9)] * 2, functions=2, conditional=True)
+    x = points(7, 4)
+    told = [part[2].diagonal() for part in dense(layer, x)]
+    for j in range(2):  # the belief is the prior, so its variance is k(x, x), or wᵀKw where that is overstated
+        expected = torch.maximum(1.7 * 1.3 * (0.2 + x[:, 2 * j].square()), told[j])
+        torch.testing.assert_close(layer(x).var[:, j], expected, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(layer(x[None].expand(3, 7, 4)).var[1], layer(x).var)
+
+
+def test_gradients_through_a_variance_that_differs_between_rows():
+    layer, x = Grid(widening(), GRID, 2, conditional=True), (0.9 * points(4, 2)).requires_grad_()
+    assert gradcheck(lambda x: layer(x).var, (x,))
+
+
+def test_drawn_functions_have_the_variance_of_the_rows():
+    layer = Grid(widening(), RegularGrid(-1.0, 1.0, 8), functions=1000, conditional=True)
+    x = torch.tensor([[0.66], [-0.66]]).double().expand(2, 1000)
+    drawn = layer.draw(torch.Generator().manual_seed(0), n_features=50)(x)
+    expected = torch.full((2,), 1.3 * (0.2 + 0.66**2), dtype=torch.float64)
+    torch.testing.assert_close(drawn.var(1), expected, rtol=4 * (2 / 1000) ** 0.5, atol=0)
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+def test_nan_features_give_nan_beliefs(axes):
+    layer = random_layer(axes, 2, conditional=True)
+    x = points(5, 2 * axes)
+    x[3, 0] = float("nan")
+    belief, drawn = layer(x), layer.draw()(x)
+    for found in (belief.mean, belief.var, drawn):
+        assert found.isnan().nonzero().tolist() == [[3, 0]]
+    belief.mean.sum().backward()
+    assert layer.posterior.mean.grad[0].isnan().any()
+
+
+def test_cells_of_nan_are_cells():
+    x = torch.tensor([float("nan"), -5.0, 0.0, float("inf")])
+    cell, share = cells.cells_of(x, RegularGrid(-1.0, 1.0, size=13))
+    assert 0 <= cell[0] < 8
+    assert cell[1:].tolist() == [0, 4, 7]
+    torch.testing.assert_close(share, torch.tensor([float("nan"), 0.0, 0.0, 1.0]), equal_nan=True)
+
+
 @pytest.mark.parametrize(("axes", "functions"), [(1, 2), (2, 1)])
 def test_divergence_is_that_of_the_grid_values(axes, functions):
     layer = random_layer(axes, functions)
@@ -134,6 +191,13 @@ def test_functions_start_as_the_identity():
 def test_values_beyond_the_bounds_are_moved_to_them():
     layer = random_layer(1, 1)
     torch.testing.assert_close(layer(torch.tensor([[5.0]]).double()), layer(torch.tensor([[1.0]]).double()))
+
+
+def test_drawn_functions_and_variances_are_constant_beyond_the_bounds():
+    layer = Grid(widening(), RegularGrid(-1.0, 1.0, 8), conditional=True)
+    x = torch.tensor([[-9.0], [-1.0], [1.0], [5.0]]).double()
+    for found in (layer(x).var, layer.draw()(x)):
+        torch.testing.assert_close(found[[0, 3]], found[[1, 2]])
 
 
 def test_single_precision():

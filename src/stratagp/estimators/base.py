@@ -178,8 +178,8 @@ class GPEstimator(BaseEstimator, ABC):
         shuffled among the training rows: its total effect on the variance, with all its interactions (Jansen 1999).
         """
         check_is_fitted(self, "engine_")
-        if self.inputs_.objects:
-            raise InputError("relevance_ ranks columns, but this kernel acts on objects, which have none")
+        if not self.inputs_.columns:
+            raise InputError("relevance_ ranks columns, but objects and images have none")
         points = self.engine_.points
         points = points[:: max(1, len(points) // _RELEVANCE_ROWS)]
         source = torch.tensor(self.inputs_.source)

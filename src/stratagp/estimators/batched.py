@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import abstractmethod
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,15 @@ from torch import Tensor
 from stratagp import likelihoods as lik
 from stratagp.data import TargetScale
 from stratagp.errors import InputError
-from stratagp.estimators.base import GPEstimator
+from stratagp.estimators.base import GPEstimator, check_whole_number
+from stratagp.estimators.held_out import split
 from stratagp.estimators.inputs import Points
 from stratagp.estimators.targets import check_level, check_n_samples, check_quantiles, check_targets, encode_labels
 from stratagp.kernels import Kernel
 from stratagp.likelihoods import Likelihood
 
 _CLASS_SAMPLES = 20  # of a softmax, in the bound
+_LEAST_PATIENCE = 100  # steps
 _LATENT = 4.0  # the variance of latent functions of classes at the start
 
 
@@ -61,11 +64,47 @@ class Batched(GPEstimator):
     likelihood: Any
     n_samples: Any
     standardise: str
+    least_steps = 1000
     start_noise = 0.1  # the share of the variance of targets that training starts from
+    of_classes = False
+    batch_size: int
+    patience: int | None
+    validation: float
 
     @abstractmethod
     def _fit_model(self, kernel: Kernel, points: Points, y: Tensor, likelihood: Likelihood, outputs: int) -> None:
         """Put the model together and train it; ``y`` are ``n p`` as the likelihood sees them."""
+
+    def _check_training(self) -> None:
+        """Refuse options of mini-batches that make no sense."""
+        for name in ("batch_size", "phase_epochs", "n_components", "n_samples", "patience"):
+            value = getattr(self, name, None)
+            if value is not None and not (name == "n_samples" and value == "auto"):
+                check_whole_number(name, value, 1)
+        for name in ("rate", "network_rate", "fine_tuning"):
+            value = getattr(self, name, 1.0)
+            if not isinstance(value, Real) or not 0 < float(value) < math.inf:
+                raise InputError(f"{name} must be positive, got {value!r}")
+        for name in ("validation", "dropout"):
+            value = getattr(self, name, 0.0)
+            if not isinstance(value, Real) or not 0 <= float(value) < 1:
+                raise InputError(f"{name} must be a share, from 0 to below 1, got {value!r}")
+        for name in ("shared", "conditional", "batch_norm", "spectral"):
+            value = getattr(self, name, False)
+            if not isinstance(value, (bool, np.bool_)):
+                raise InputError(f"{name} must be True or False, got {value!r}")
+        if self.patience is not None and not self.validation:
+            raise InputError("patience waits for a better score of held-out rows: give validation=0.1, or so")
+
+    def _split(self, y: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Which rows are held out for validation, and which are kept to train on."""
+        return split(len(y), self.validation, generator, y[:, 0] if self.of_classes else None)
+
+    def _length(self, rows: int, epochs: int) -> dict[str, Any]:
+        """Batch size, epochs and patience of a training, which makes some steps at least however few the rows."""
+        size = min(self.batch_size, rows)
+        patience = None if self.patience is None else max(self.patience, -(-_LEAST_PATIENCE * size // rows))
+        return {"batch_size": size, "epochs": max(epochs, -(-self.least_steps // (rows // size))), "patience": patience}
 
     def _samples(self, likelihood: Likelihood) -> int | None:
         return None if self.n_samples == "auto" else self.n_samples
@@ -75,6 +114,10 @@ class Batched(GPEstimator):
 
     def _latent_variance(self) -> float:
         return 1.0
+
+    def _validation_score(self, x: Tensor, y: Tensor) -> float:
+        """How well held-out rows are predicted: their mean log density."""
+        return float(self.engine_.model.log_predictive(x, y).double().mean())
 
 
 class BatchedRegressor(RegressorMixin, Batched):
@@ -150,9 +193,6 @@ class BatchedRegressor(RegressorMixin, Batched):
             return float(np.average(self.log_predictive_density(X, y), weights=sample_weight))
         return float(super().score(X, y, sample_weight))
 
-    def _validation_score(self, x: Tensor, y: Tensor) -> float:
-        return float(self.engine_.model.log_predictive(x, y).double().mean())
-
     def _points(self, X: Any) -> Tensor:
         check_is_fitted(self, "beliefs_")
         values: Tensor = self.inputs_.points(self, X).values
@@ -185,6 +225,8 @@ class BatchedRegressor(RegressorMixin, Batched):
 
 class BatchedClassifier(ClassifierMixin, Batched):
     """Classification by any likelihood of classes."""
+
+    of_classes = True
 
     def fit(self, X: Any, y: Any) -> Any:
         """Learn from rows ``X`` (an array or a data frame) and their classes ``y``."""
@@ -220,10 +262,6 @@ class BatchedClassifier(ClassifierMixin, Batched):
         found = _array(gp.predict(x).mean)
         found = np.concatenate([1 - found, found], 1) if found.shape[1] == 1 else found
         return found / found.sum(1, keepdims=True)
-
-    def _validation_score(self, x: Tensor, y: Tensor) -> float:
-        chosen = self._probabilities(x)[np.arange(len(y)), y[:, 0].long().numpy()]
-        return float(np.log(np.maximum(chosen, 1e-300)).mean())
 
     def _class_likelihood(self, n_classes: int) -> Likelihood:
         if isinstance(self.likelihood, Likelihood):

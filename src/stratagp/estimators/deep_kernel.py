@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ from stratagp.errors import InputError
 from stratagp.estimators.base import check_whole_number
 from stratagp.estimators.batched import Batched
 from stratagp.estimators.engines import Data
+from stratagp.estimators.held_out import seldom, warn_of_rounding
 from stratagp.estimators.images import ImageInputs, are_images
 from stratagp.estimators.inputs import Inputs, Points
-from stratagp.estimators.variational import AutoGPEngine, seldom, split
+from stratagp.estimators.variational import AutoGPEngine
 from stratagp.kernels import RBF, Kernel
 from stratagp.layers import Features
 from stratagp.likelihoods import Likelihood, Mixed
@@ -29,7 +31,8 @@ from stratagp.training.loop import History
 
 _TABLES, _IMAGES = (128, 64, 16), 16  # widths of the default network of tables, and features of those of images
 _NAMED = ("auto", "lenet", "resnet")
-_LEAST_STEPS, _LEAST_PATIENCE = 1000, 100
+_LENET = 12  # pixels of a side, at least
+_SETTLE = 10_000  # rows that moments of features are taken of
 _SAMPLES = 20  # of a row in the bound, where scores are correlated and no closed form knows it
 _CHUNK = 4096  # held-out rows that the network sees at once
 
@@ -38,6 +41,7 @@ class DKLEstimator(Batched):
     """A network, Gaussian processes of its features and a likelihood, trained together."""
 
     missing = "raise"
+    least_steps = 500
     start_noise = 1.0  # a network that knows nothing yet must not be sure
 
     def __init__(
@@ -57,7 +61,7 @@ class DKLEstimator(Batched):
         rate: Any = 0.01,
         network_rate: Any = 0.001,
         fine_tuning: Any = 0.1,
-        weight_decay: Any = 0.01,
+        weight_decay: Any = 0.1,
         dropout: Any = 0.0,
         batch_norm: Any = True,
         spectral: Any = False,
@@ -101,22 +105,11 @@ class DKLEstimator(Batched):
         self._restrict("last", ("grid", "inducing"))
         for name, least in (("grid_size", 6), ("axes", 1), ("pretrain_epochs", 0), ("batch_size", 2)):
             check_whole_number(name, getattr(self, name), least)
-        for name in ("n_samples", "patience"):
-            value = getattr(self, name)
-            if value is not None and not (name == "n_samples" and value == "auto"):
-                check_whole_number(name, value, 1)
-        for name in ("rate", "network_rate", "fine_tuning"):
-            value = getattr(self, name)
-            if not isinstance(value, (int, float)) or not 0 < value < math.inf:
-                raise InputError(f"{name} must be positive, got {value!r}")
-        if not isinstance(self.weight_decay, (int, float)) or not 0 <= self.weight_decay < math.inf:
+        self._check_training()
+        if not isinstance(self.weight_decay, Real) or not 0 <= float(self.weight_decay) < math.inf:
             raise InputError(f"weight_decay must be a number that is not negative, got {self.weight_decay!r}")
-        for name in ("validation", "dropout"):
-            value = getattr(self, name)
-            if not isinstance(value, (int, float)) or not 0 <= value < 1:
-                raise InputError(f"{name} must be a share, from 0 to below 1, got {value!r}")
-        if self.patience is not None and not self.validation:
-            raise InputError("patience waits for a better score of held-out rows: give validation=0.1, or so")
+        if isinstance(self.network, nn.Module) and (self.spectral or self.dropout):
+            raise InputError("dropout and spectral are for ready networks: build them into your own module")
 
     def _learn_inputs(self, X: Any) -> tuple[Kernel, Points]:
         """The kernel of features, and the rows as points; images keep their shape."""
@@ -125,37 +118,42 @@ class DKLEstimator(Batched):
         return copy.deepcopy(self.kernel) or self._default_kernel(), points
 
     def _default_kernel(self) -> Kernel:
-        return RBF(1.0, variance=1.0, ard=self.last == "inducing")
+        return RBF(ard=self.last == "inducing")
 
     def _fit_model(self, kernel: Kernel, points: Points, y: Tensor, likelihood: Likelihood, outputs: int) -> None:
         """Put the model together, and train it: the network alone first, then everything."""
         self._forget()
+        if points.values.dim() == 2:
+            warn_of_rounding(points.values, self.inputs_.columns, "standardise='both'")
         seed, x = self._seed(), points.values.float()
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
             likelihood.log_prob(y, torch.zeros(len(y), likelihood.functions(outputs)).double())  # refuses bad targets
-        held, kept = split(len(y), self.validation, generator)
+        held, kept = self._split(y, generator)
         if len(kept) < 2:
             raise InputError(f"{type(self).__name__} needs at least two rows to train on, got n_samples = {len(y)}")
         train, test = Data(x[kept], y[kept]), Data(x[held], y[held])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)  # start values and dropout of the network
             features = self._features(x)
-            head = self._head(likelihood, outputs, features.outputs, y, generator)
+            head = Mixed(likelihood, likelihood.functions(outputs), features.outputs, generator)
+            head.set(offset=likelihood.start(y))
             histories = [self._pretrain(features, head, train, test, generator)] if self.pretrain_epochs else []
-            if self.last == "grid" and self.axes > 1:
-                head = self._head(likelihood, outputs, features.outputs // self.axes, y, generator)
             model = self._model(kernel, features, head, train.x, generator)
             self.engine_, self.beliefs_ = AutoGPEngine(model, train), [model]
-            self.histories_ = [*histories, self._train_all(model, features, train, test, generator)]
-        if not isinstance(self.inputs_, ImageInputs):  # a prediction must not depend on the rows asked for with it
-            model.double()
-            model.dtype = torch.float64
+            if not (histories and histories[0].cut_short):
+                histories.append(self._train_all(model, features, train, test, generator))
+            self.histories_ = histories
+        if train.x.dim() == 2:
+            _predict_in_double(model, features, train.x[:2])
 
     def _features(self, x: Tensor) -> Features:
         network = self._network(x).float().eval()
-        with torch.no_grad():
-            found = network(x[:2])
+        try:
+            with torch.no_grad():
+                found = network(x[:2])
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            raise InputError(f"network must take rows of shape {tuple(x.shape[1:])}, but fails: {error}") from error
         if not isinstance(found, Tensor) or found.dim() != 2:
             raise InputError(f"network must give features (n, q) for rows {tuple(x[:2].shape)}")
         if self.last == "grid" and found.shape[1] % self.axes:
@@ -169,7 +167,7 @@ class DKLEstimator(Batched):
             return copy.deepcopy(given)
         if isinstance(given, str) and given in _NAMED and (x.dim() == 4 or given == "auto"):
             if x.dim() == 4:
-                return self._image_network("lenet" if given == "auto" else given, x)
+                return self._image_network(given, x)
             given = _TABLES
         if isinstance(given, str) or not isinstance(given, Iterable):
             raise InputError(
@@ -187,16 +185,11 @@ class DKLEstimator(Batched):
 
     def _image_network(self, name: str, x: Float[Tensor, "n c h w"]) -> nn.Module:
         channels, height, width = x.shape[1:]
-        if name == "resnet":
+        if name == "resnet" or (name == "auto" and (height != width or height < _LENET)):
             return networks.resnet(channels, _IMAGES, dropout=self.dropout, spectral=self.spectral)
         if height != width:
             raise InputError(f"network='lenet' is for square images, got {height} × {width}: take 'resnet'")
         return networks.lenet(channels, _IMAGES, height, self.dropout, self.spectral)
-
-    def _head(self, likelihood: Likelihood, outputs: int, functions: int, y: Tensor, generator: Any) -> Mixed:
-        """The likelihood of mixed functions, which start around what the targets are like."""
-        head = Mixed(copy.deepcopy(likelihood), likelihood.functions(outputs), functions, generator)
-        return head.set(offset=likelihood.start(y))
 
     def _pretrain(self, features: Features, head: Mixed, train: Data, test: Data, generator: Any) -> History:
         """The network alone; ends in the state with the best density of the held-out rows."""
@@ -212,7 +205,9 @@ class DKLEstimator(Batched):
         self._say(f"the network alone for {self.pretrain_epochs} epochs or more")
         options = self._options(features, train, test, self.pretrain_epochs, score, generator)
         rates = [(head.parameters(), self.rate / self.network_rate)]
-        return pretrain(features, head, train.x, train.y, rate=self.network_rate, rates=rates, **options)
+        history = pretrain(features, head, train.x, train.y, rate=self.network_rate, rates=rates, **options)
+        features.settle(train.x[:_SETTLE])
+        return history
 
     def _train_all(self, model: Chain, features: Features, train: Data, test: Data, generator: Any) -> History:
         """All together, the network with smaller steps where it was trained before."""
@@ -224,33 +219,41 @@ class DKLEstimator(Batched):
         options = self._options(features, train, test, self.max_epochs, score, generator)
         factor = self.network_rate / self.rate * (self.fine_tuning if self.pretrain_epochs else 1.0)
         rates = [(features.network.parameters(), factor)]
-        return model.fit(train.x, train.y, natural=False, rate=self.rate, rates=rates, **options)
+        penalty = model.log_prior if model.has_priors else None
+        history = model.fit(train.x, train.y, natural=False, penalty=penalty, rate=self.rate, rates=rates, **options)
+        features.settle(train.x[:_SETTLE])
+        return history
 
     def _options(
         self, features: Features, train: Data, test: Data, epochs: int, score: Callable[[], float], generator: Any
     ) -> dict[str, Any]:
         """What both steps of training share."""
-        size = min(self.batch_size, len(train.y))
-        per_epoch = len(train.y) // size
+
+        def settled() -> float:
+            features.settle(train.x[:_SETTLE])
+            return score()
+
+        length = self._length(len(train.y), epochs)
+        matrices = [p for p in features.network.parameters() if p.dim() > 1]
         return {
-            "epochs": max(epochs, -(-_LEAST_STEPS // per_epoch)),
-            "batch_size": size,
+            **length,
             "generator": generator,
-            "decays": [(features.network.parameters(), float(self.weight_decay))],
-            "score": seldom(score, per_epoch) if len(test.y) else None,
-            "patience": None if self.patience is None else max(self.patience, -(-_LEAST_PATIENCE // per_epoch)),
+            "decays": [(matrices, float(self.weight_decay))],
+            "score": seldom(settled, len(train.y) // length["batch_size"]) if len(test.y) else None,
             "progress": self.verbose,
         }
 
     def _model(self, kernel: Kernel, features: Features, head: Mixed, x: Tensor, generator: Any) -> Chain:
         samples = self._samples(head.given)
-        if samples is None and self.n_samples == "auto" and self.last == "grid" and not head.by_marginals():
-            samples = _SAMPLES
         if self.last == "inducing":
             return inducing_dkl(features, head, x, kernel, self.n_inducing, samples, generator)
-        return svdkl(
-            features, head, kernel, self.grid_size, self.axes, bool(self.conditional), samples, generator=generator
-        )
+        if samples is None and self.n_samples == "auto" and not head.by_marginals():
+            samples = _SAMPLES
+        if self.axes > 1:  # the network was trained by scores of all features: products mix fewer functions, anew
+            mixed = Mixed(head.given, len(head.offset), features.outputs // self.axes, generator)
+            head = mixed.set(offset=head.offset)
+        conditional = bool(self.conditional)
+        return svdkl(features, head, kernel, self.grid_size, self.axes, conditional, samples, generator=generator)
 
     def _function(self, points: Any) -> np.ndarray:
         found, observed = self.engine_.model.marginals(points).mean, self.engine_.model.observed
@@ -264,3 +267,15 @@ class DKLEstimator(Batched):
         """The kernel of the features with its learnt values: one for each axis of the grids, or of all features."""
         last = self.model_.layer.layers[-1]
         return last.kernel if self.last == "inducing" else last.kernels if self.axes > 1 else last.kernels[0]
+
+
+def _predict_in_double(model: Chain, features: Features, rows: Tensor) -> None:
+    """Predictions in double precision, which do not depend on the rows asked for together, where the network can."""
+    features.double()
+    try:
+        with torch.no_grad():
+            features(rows.double())
+    except RuntimeError:
+        features.float()
+    else:
+        model.dtype = torch.float64

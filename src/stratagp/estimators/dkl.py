@@ -27,12 +27,12 @@ class DKLRegressor(BatchedRegressor, DKLEstimator):
         likelihood: as in :class:`AutoGPRegressor`.
         n_samples: of each row in the bound. None or "auto" uses closed forms and quadrature where there are any.
         pretrain_epochs: epochs of the network alone; 0 trains everything from the start.
-        max_epochs: epochs of everything. Both make at least 1000 steps.
+        max_epochs: epochs of everything. Both make at least 500 steps.
         batch_size: rows of a step.
         rate: the step of Adam for all but the network.
         network_rate: that for the network.
         fine_tuning: the factor of ``network_rate`` once the network has been trained alone.
-        weight_decay: how much the weights of the network shrink with each step, as a multiple of its rate.
+        weight_decay: how much the weight matrices of the network shrink with each step, as a multiple of its rate.
         dropout: the share of units that ready networks leave out in training.
         batch_norm: whether fully connected networks standardise their units over the batch.
         spectral: whether the norm of each layer of a ready network is held at one, which keeps inputs that differ

@@ -12,6 +12,8 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.estimators.inputs import Points
 
+_CHANNELS = 4  # at most, in images whose axes are in another order
+
 
 def are_images(X: Any) -> bool:
     """Whether ``X`` is an array of images, ``n h w`` or ``n c h w``.
@@ -41,6 +43,10 @@ class ImageInputs:
         """Learn from the training images, and return them as points ``n c h w``."""
         for name in ("n_features_in_", "feature_names_in_"):
             estimator.__dict__.pop(name, None)
+        if X.ndim == 4 and X.shape[1] > _CHANNELS >= X.shape[3]:
+            raise InputError(
+                f"X must have channels before rows, (n, c, h, w), got {tuple(X.shape)}: move its last axis"
+            )
         self.shape = tuple(X.shape[1:])
         images = self._read(X)
         if estimator.standardise == "both":

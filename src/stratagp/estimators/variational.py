@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import warnings
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -14,9 +11,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import InputError
-from stratagp.estimators.base import check_whole_number
 from stratagp.estimators.batched import Batched
 from stratagp.estimators.engines import Data
+from stratagp.estimators.held_out import seldom, warn_of_rounding
 from stratagp.estimators.inputs import Points
 from stratagp.estimators.stochastic import MiniBatches
 from stratagp.kernels import RBF, Kernel, Stationary
@@ -28,10 +25,8 @@ from stratagp.training.inducing import kmeans_points
 from stratagp.training.loop import History
 from stratagp.training.start import spreads, start_from_data
 
-_LEAST_STEPS, _LEAST_PATIENCE, _SCORE_STEPS = 1000, 100, 20  # steps
 _LOO_SAMPLES = 10  # of each row, where nothing else is sampled
 _ROWS = 2000  # rows that a start value of the latent functions is taken from
-_LEAST_SPREAD = 1e-4  # of a column as a share of its size, for single precision
 _PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -103,10 +98,6 @@ class VariationalEstimator(Batched):
         self.random_state = random_state
         self.verbose = verbose
 
-    @abstractmethod
-    def _validation_score(self, x: Tensor, y: Tensor) -> float:
-        """How well held-out rows are predicted, higher is better."""
-
     def _default_kernel(self) -> Kernel:
         return RBF(ard=True)
 
@@ -117,18 +108,7 @@ class VariationalEstimator(Batched):
         self._restrict("loo_estimate", ("closed", "sampled"))
         self._restrict("covariance", ("full", "diagonal"))
         self._restrict("precision", tuple(_PRECISIONS))
-        for name in ("n_components", "batch_size", "phase_epochs", "n_samples", "patience"):
-            value = getattr(self, name)
-            if value is not None and not (name == "n_samples" and value == "auto"):
-                check_whole_number(name, value, 1)
-        if not isinstance(self.shared, (bool, np.bool_)):
-            raise InputError(f"shared must be True or False, got {self.shared!r}")
-        if not isinstance(self.rate, (int, float)) or not self.rate > 0:
-            raise InputError(f"rate must be positive, got {self.rate!r}")
-        if not isinstance(self.validation, (int, float)) or not 0 <= self.validation < 1:
-            raise InputError(f"validation must be a share of the rows, from 0 to below 1, got {self.validation!r}")
-        if self.patience is not None and not self.validation:
-            raise InputError("patience waits for a better score of held-out rows: give validation=0.1, or so")
+        self._check_training()
 
     def _fit_model(
         self, kernel: Kernel, points: Points, y: Float[Tensor, "n p"], likelihood: Likelihood, outputs: int
@@ -137,7 +117,8 @@ class VariationalEstimator(Batched):
         if not kernel.takes_tensors:
             raise InputError(f"{type(self).__name__} needs a kernel over columns: objects have no inducing points yet")
         self._forget()
-        self._warn_of_rounding(points.values)
+        if self.precision == "float32":
+            warn_of_rounding(points.values, self.inputs_.columns, "standardise='both', or precision='float64'")
         generator, x = torch.Generator().manual_seed(self._seed()), points.values
         start_from_data(kernel, x, self._start_targets(y), self._latent_variance())
         with torch.no_grad():
@@ -159,11 +140,10 @@ class VariationalEstimator(Batched):
             _PRECISIONS[self.precision],
             sampled="bound" if not sampled else "both" if n_samples else "reciprocal",
         )
-        held, kept = split(len(y), self.validation, generator)
+        held, kept = self._split(y, generator)
         data = Data(x[kept], y[kept])
         self.engine_ = AutoGPEngine(gp, data)
-        steps = len(kept) // min(self.batch_size, len(kept))
-        score = seldom(lambda: self._validation_score(x[held], y[held]), steps) if len(held) else None
+        score = (lambda: self._validation_score(x[held], y[held])) if len(held) else None
         self.histories_ = self._train_phases(gp, data.x, data.y, score, generator)
         gp.dtype = torch.float64  # a prediction must not depend on the rows that are asked for with it
         self.beliefs_ = [gp]
@@ -171,10 +151,9 @@ class VariationalEstimator(Batched):
     def _train_phases(
         self, gp: StochasticGP, x: Tensor, y: Tensor, score: Callable[[], float] | None, generator: torch.Generator
     ) -> list[History]:
-        size = min(self.batch_size, len(y))
-        per_epoch = len(y) // size
-        epochs = max(self.max_epochs, -(-_LEAST_STEPS // per_epoch))
-        plan = phases(self.objective, epochs, self.loo_parameters, self.phase_epochs)
+        options = self._length(len(y), self.max_epochs)
+        per_epoch = len(y) // options["batch_size"]
+        plan = phases(self.objective, options.pop("epochs"), self.loo_parameters, self.phase_epochs)
         for phase in plan:
             self._say(f"{phase.objective} for {phase.epochs} epochs of {per_epoch} steps, moving {phase.parameters}")
         return fit_phases(
@@ -182,24 +161,12 @@ class VariationalEstimator(Batched):
             x,
             y,
             plan,
-            batch_size=size,
             rate=self.rate,
             generator=generator,
-            score=score,
-            patience=None if self.patience is None else max(self.patience, -(-_LEAST_PATIENCE // per_epoch)),
+            score=None if score is None else seldom(score, per_epoch),
             progress=self.verbose,
+            **options,
         )
-
-    def _warn_of_rounding(self, x: Float[Tensor, "n d"]) -> None:
-        spread = x.std(0, correction=0)
-        lost = (spread > 0) & (spread < _LEAST_SPREAD * x.abs().amax(0))
-        if self.precision == "float32" and lost.any():
-            names = ", ".join(repr(self.inputs_.columns[i]) for i in lost.nonzero()[:5, 0].tolist())
-            warnings.warn(
-                f"single precision rounds {names}, which varies by less than {_LEAST_SPREAD:g} of its size: take "
-                "standardise='both', or precision='float64'",
-                stacklevel=3,
-            )
 
     def _function(self, points: Any) -> np.ndarray:
         return self.engine_.model.marginals(points).mean.double().numpy()
@@ -211,23 +178,3 @@ def _inducing_points(kernel: Kernel, x: Float[Tensor, "n d"], m: int, seed: int)
     lengthscale = kernel.lengthscale.detach() if own else spreads(x)
     scale = lengthscale.expand(x.shape[1])
     return kmeans_points(x / scale, m, seed) * scale
-
-
-def seldom(score: Callable[[], float], steps: int) -> Callable[[], float]:
-    """A score that is asked for after epochs of few ``steps``: computed once in 20 steps, and as it was between."""
-    every, calls, last = -(-_SCORE_STEPS // steps), 0, math.nan
-
-    def found() -> float:
-        nonlocal calls, last
-        last = last if calls % every else score()
-        calls += 1
-        return last
-
-    return found
-
-
-def split(n: int, share: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Which rows are held out, and which are kept."""
-    order = torch.randperm(n, generator=generator)
-    held = min(max(1, round(share * n)), n - 1) if share else 0
-    return order[:held].sort().values, order[held:].sort().values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,10 @@ from stratagp.kernels.base import Kernel
 class Warped(Kernel):
     """``k(u(x), u(z))`` for a function or torch module ``u``; a module's weights are learnt with the kernel.
 
+    A module is copied, and the copy, ``kernel.function.module``, computes in float64 and stays in evaluation mode even
+    where the kernel trains: a covariance must be a function, so dropout rests and batch normalisation uses its stored
+    moments. Two kernels share a copy where one is warped by the ``function`` of the other.
+
     >>> from stratagp import kernels as k
     >>> k.RBF().warp(torch.log)(torch.tensor([[1.0]]), torch.tensor([[1.0]]))
     tensor([[1.]], dtype=torch.float64, grad_fn=...)
@@ -29,9 +34,7 @@ class Warped(Kernel):
         super().__init__()
         if not callable(function):
             raise InputError(f"warp needs a function of the inputs, got {type(function).__name__}")
-        self.base, self.function = base, function
-        if isinstance(function, nn.Module):
-            function.to(torch.float64)
+        self.base, self.function = base, _deterministic(function)
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """The base kernel of the warped points."""
@@ -44,12 +47,14 @@ class Warped(Kernel):
 
     def describe(self) -> str:
         """``base.warp(function)``."""
-        name = getattr(self.function, "__name__", type(self.function).__name__)
-        return f"{parenthesise(self.base)}.warp({name})"
+        return f"{parenthesise(self.base)}.warp({_name(self.function)})"
 
 
 class Rescaled(Kernel):
-    """``g(x) k(x, z) g(z)`` for a function or torch module ``g`` that returns one number a row (``n 1``)."""
+    """``g(x) k(x, z) g(z)`` for a function or torch module ``g`` that returns one number a row (``n 1``).
+
+    A module is copied and stays in evaluation mode, as in :class:`Warped`.
+    """
 
     random_features = features.features_of_rescaled
 
@@ -57,9 +62,7 @@ class Rescaled(Kernel):
         super().__init__()
         if not callable(function):
             raise InputError(f"Rescaled needs a function of the inputs, got {type(function).__name__}")
-        self.base, self.function = base, function
-        if isinstance(function, nn.Module):
-            function.to(torch.float64)
+        self.base, self.function = base, _deterministic(function)
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """The base kernel scaled from both sides."""
@@ -72,5 +75,34 @@ class Rescaled(Kernel):
 
     def describe(self) -> str:
         """``Rescaled(base, function)``."""
-        name = getattr(self.function, "__name__", type(self.function).__name__)
-        return f"Rescaled({self.base.describe()}, {name})"
+        return f"Rescaled({self.base.describe()}, {_name(self.function)})"
+
+
+class _Deterministic(nn.Module):
+    """A module that stays in evaluation mode, whatever holds it: a kernel, or random features of the kernel."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        self.eval()
+
+    def forward(self, x: Float[Tensor, "*q n d"]) -> Float[Tensor, "*q n e"]:
+        """What the module says."""
+        found: Tensor = self.module(x)
+        return found
+
+    def train(self, mode: bool = True) -> _Deterministic:
+        """Stay in evaluation mode."""
+        return super().train(False)
+
+
+def _deterministic(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """A module as a copy of it in float64 and in evaluation mode; a plain function, or such a copy, as it is."""
+    if not isinstance(function, nn.Module) or isinstance(function, _Deterministic):
+        return function
+    return _Deterministic(copy.deepcopy(function).to(torch.float64))
+
+
+def _name(function: Callable[[Tensor], Tensor]) -> str:
+    own = function.module if isinstance(function, _Deterministic) else function
+    return str(getattr(own, "__name__", type(own).__name__))

@@ -94,7 +94,7 @@ class Grid(Layer):
         rows = self._rows(x)
         mean, var = self._mean(factors, x, rows), self._variance(scales, rows)
         if self.conditional:
-            var = var + self._conditional_variance(factors, rows)
+            var = var + self._conditional_variance(factors, x, rows)
         shape = x.shape[:-1]
         return Gaussian(mean.unflatten(0, shape), var.clamp_min(LEAST_VARIANCE).unflatten(0, shape))
 
@@ -176,12 +176,21 @@ class Grid(Layer):
         """Values on the grid, ``(⊗ L_d) v``."""
         return kron_matmul(factors, whitened[..., None]).squeeze(-1)
 
-    def _conditional_variance(self, factors: list[Tensor], rows: list[tuple[Tensor, Tensor]]) -> Float[Tensor, "n q"]:
+    def _conditional_variance(
+        self, factors: list[Tensor], x: Tensor, rows: list[tuple[Tensor, Tensor]]
+    ) -> Float[Tensor, "n q"]:
         """``k − wᵀ K w``, what the grid does not tell; interpolation may overstate ``wᵀ K w``, so not below zero."""
         found = self._variance(factors, rows)
-        origin = torch.zeros(1, 1, dtype=torch.float64, device=found.device)
-        prior = reduce(torch.mul, [kernel.diag(origin) for kernel in self._kernels])
-        return (prior.reshape(1, -1).to(found) - found).clamp_min(0)
+        prior = reduce(torch.mul, [self._prior_variance(axis, x) for axis in range(len(self.grids))])
+        return (prior.to(found) - found).clamp_min(0)
+
+    def _prior_variance(self, axis: int, x: Tensor) -> Float[Tensor, "#n #q"]:
+        """``k_d(x, x)`` in the rows' own columns, moved to the bounds; of a stationary kernel one number a function."""
+        kernel, grid = self._kernels[axis], self.grids[axis]
+        if isinstance(kernel, Stationary):
+            return kernel.diag(torch.zeros(1, 1, dtype=torch.float64, device=x.device)).reshape(1, -1)
+        column = self.columns(x).flatten(0, -3)[..., axis].clamp(grid.low, grid.high)
+        return kernel.diag(column.mT[..., None]).mT
 
     def _check_posterior(self, functions: int, sizes: list[int]) -> None:
         kinds = (FullGaussian,) if len(sizes) == 1 else (KroneckerGaussian,)
@@ -216,15 +225,20 @@ class _Function:
 
     def __call__(self, x: Float[Tensor, "*s n c"]) -> Float[Tensor, "*s n q"]:
         with torch.no_grad():
-            columns = self.layer.columns(x.double()).flatten(0, -3).transpose(0, 1)  # of each function: rows and axes
+            x64 = x.double()
+            columns = self._inside(self.layer.columns(x64).flatten(0, -3).transpose(0, 1))
             index, weight = product_weights(columns, self.layer.grids, clamp=True)
             found = interpolate(self.values, index, weight).mT
             if self.layer.conditional:
                 missed = torch.stack([self._missed(j, columns[j], index[j], weight[j]) for j in range(len(columns))], 1)
-                found = (
-                    found + self.layer._conditional_variance(self.factors, self.layer._rows(x.double())).sqrt() * missed
-                )
+                var = self.layer._conditional_variance(self.factors, x64, self.layer._rows(x64))
+                found = found + var.sqrt() * missed
         return found.unflatten(0, x.shape[:-1]).to(x)
+
+    def _inside(self, columns: Float[Tensor, "q n d"]) -> Float[Tensor, "q n d"]:
+        """The rows of each function, with values beyond the bounds of a grid moved to them."""
+        axes = zip(columns.unbind(-1), self.layer.grids, strict=True)
+        return torch.stack([column.clamp(grid.low, grid.high) for column, grid in axes], -1)
 
     def _missed(self, function: int, rows: Tensor, index: Tensor, weight: Tensor) -> Float[Tensor, " n"]:
         """``ρᵀω / |ρ|`` of one function."""

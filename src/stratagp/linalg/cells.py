@@ -24,14 +24,15 @@ from stratagp.linalg.once import first_derivative_only
 def cells_of(x: Float[Tensor, "*s"], grid: RegularGrid) -> tuple[Int64[Tensor, "*s"], Float[Tensor, "*s"]]:
     """The number of the cell that each value lies in, from 0, and the share of it below the value.
 
-    Values beyond the grid are moved to its ends.
+    Values beyond the grid are moved to its ends. NaN is given to some cell with NaN as its share, so that what is
+    interpolated there is NaN.
 
     >>> cells_of(torch.tensor([0.0, 0.75]), RegularGrid(0.0, 1.0, size=7))
     (tensor([0, 1]), tensor([0.0000, 0.5000]))
     """
     position = (x.clamp(grid.low, grid.high) - grid.low) / grid.spacing
-    below = position.detach().floor().clamp(0, n_cells(grid) - 1)
-    return below.long(), position - below
+    cell = position.detach().int().clamp_(0, n_cells(grid) - 1)  # NaN has become some whole number before the clamp
+    return cell.long(), position - cell
 
 
 def n_cells(grid: RegularGrid) -> int:

@@ -88,7 +88,7 @@ def cubic_weights(
     """Which four grid points surround each value, and their weights, differentiable in ``x``.
 
     Values outside ``[low, high]`` are refused, or with ``clamp`` moved to the nearest end, and then
-    have no gradient.
+    have no gradient. NaN is refused too; with ``clamp`` it gives weights of NaN.
 
     >>> index, weight = cubic_weights(torch.tensor([0.25]), RegularGrid(0.0, 1.0, size=7))
     >>> index, weight
@@ -96,9 +96,10 @@ def cubic_weights(
     """
     if clamp:
         x = x.clamp(grid.low, grid.high)
-    grid.check(x)
+    else:
+        grid.check(x)
     position = (x - grid.low) / grid.spacing + GUARDS
-    below = position.detach().floor().clamp(GUARDS, grid.size - 2 - GUARDS)
+    below = position.detach().int().clamp_(GUARDS, grid.size - 2 - GUARDS)  # NaN became some whole number before it
     t = (position - below)[..., None]
     constant, linear, square, cube = torch.tensor(KEYS, dtype=x.dtype, device=x.device).T
     weight = constant + t * (linear + t * (square + t * cube))

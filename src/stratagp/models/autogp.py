@@ -136,7 +136,6 @@ def fit_phases(gp: StochasticGP, x: Any, y: Any, plan: list[Phase], **options: A
     The log density of priors of parameters is added to every objective. ``seconds`` limits all phases together. A phase
     that is interrupted, or out of time, is the last.
     """
-    has_priors = any(item.parameter.prior is not None for item in gp.named_values())
     histories: list[History] = []
     limit = options.pop("seconds", None)
     if limit is not None and not limit > 0:
@@ -148,14 +147,14 @@ def fit_phases(gp: StochasticGP, x: Any, y: Any, plan: list[Phase], **options: A
             x,
             y,
             OBJECTIVES[phase.objective],
-            penalty=gp.log_prior if has_priors else None,
+            penalty=gp.log_prior if gp.has_priors else None,
             epochs=phase.epochs,
             parameters=_moving(gp, phase.parameters),
             seconds=None if limit is None else max(1e-3, limit - sum(history.seconds for history in histories)),
             **options,
         )
         histories.append(history)
-        if history.ending in ("interrupted", "out of time", "diverged"):
+        if history.cut_short:
             break
     return histories
 

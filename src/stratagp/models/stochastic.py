@@ -17,7 +17,7 @@ from stratagp.parameters import Parameter, Value
 from stratagp.posteriors import Posterior
 from stratagp.training.loop import rows
 
-_JITTER = {torch.float32: 3e-5, torch.float64: 1e-6}
+JITTER = {torch.float32: 3e-5, torch.float64: 1e-6}
 _NODES = 2**14  # functions times rows at whose quadrature nodes values are held at once
 _CHUNK = 2**20  # numbers of a cross-covariance that are held at once when predicting
 
@@ -62,7 +62,7 @@ class StochasticGP(Chain):
         posterior: Posterior | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        super().__init__(Inducing(kernel, z, posterior, mean, functions, _JITTER[dtype]), likelihood, dtype)
+        super().__init__(Inducing(kernel, z, posterior, mean, functions, JITTER[dtype]), likelihood, dtype)
         self.layer.posterior.to(dtype)
         self.layer.parameter("z").to(dtype)
 

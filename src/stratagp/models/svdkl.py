@@ -26,10 +26,12 @@ from stratagp.layers import Features, Grid, Inducing, Stack
 from stratagp.likelihoods import Likelihood, Mixed, Sampled
 from stratagp.linalg.interpolation import RegularGrid
 from stratagp.models.chain import Chain, columns, table
+from stratagp.models.stochastic import JITTER
 from stratagp.training.inducing import kmeans_points
 from stratagp.training.loop import History, train
+from stratagp.training.start import start_from_data
 
-_ROWS = 5000  # whose features inducing points are centres of
+_ROWS = 5000  # drawn at random, whose features inducing points are centres of
 _CERTAINTY = 0.1  # standard deviation of whitened values at the start
 
 
@@ -91,17 +93,20 @@ def inducing_dkl(
 
     Arguments:
         head: the likelihood, and the scores ``A h + b`` that the processes start as.
-        x: rows whose features the inducing points are centres of, the first 5000.
-        others: as in :func:`svdkl`; the kernel sees all features, with a lengthscale for each by default.
+        x: rows whose features the inducing points are centres of, 5000 of them at random.
+        others: as in :func:`svdkl`; the kernel sees all features, with a lengthscale for each by default. Values of it
+            that are open start from the features.
     """
+    rows = table(x, "x")
+    chosen = torch.randperm(len(rows), generator=generator)[:_ROWS].sort().values
     with torch.no_grad():
-        rows = table(x, "x")[:_ROWS]
-        h = features.eval()(torch.as_tensor(rows).to(dtype))
-        z = kmeans_points(h.double(), n_inducing)
-        start = RBF(1.0, variance=1.0, ard=True) if kernel is None else copy.deepcopy(kernel)
-        start.bind(features.outputs)
+        h = features.eval()(torch.as_tensor(rows[chosen.numpy()]).to(dtype)).double()
+        z = kmeans_points(h, n_inducing)
+        start = RBF(ard=True) if kernel is None else copy.deepcopy(kernel)
+        start_from_data(start.bind(features.outputs), h, h[:, 0])
         scores = head.scores(z)
-        layer = Inducing(start.replicate(scores.shape[1]), z.expand(scores.shape[1], -1, -1).clone())
+        places = z.expand(scores.shape[1], -1, -1).clone()
+        layer = Inducing(start.replicate(scores.shape[1]), places, jitter=JITTER[dtype])
         whitened = layer.whitener() @ scores.mT[..., None].double()
         layer.posterior.mean.copy_(whitened.squeeze(-1))
         layer.posterior.scale.copy_(_CERTAINTY * torch.eye(len(z), dtype=torch.float64))
@@ -111,11 +116,16 @@ def inducing_dkl(
 def pretrain(
     features: Features, head: Mixed, x: Any, y: Any, dtype: torch.dtype = torch.float32, **options: Any
 ) -> History:
-    """Train a network alone, by the density of the targets given ``A h + b``; ``options`` are those of ``train``."""
+    """Train a network alone, by the density of the targets given ``A h + b`` and priors of the head.
+
+    ``options`` are those of :func:`~stratagp.training.loop.train`.
+    """
     data, both = (table(x, "x"), table(y, "y")), nn.ModuleList([features, head])
+    has_priors = head.has_priors
 
     def value(x: Tensor, y: Tensor) -> Float[Tensor, ""]:
-        return len(data[0]) * head.log_prob(columns(y), features(x)).mean()
+        fit = len(data[0]) * head.log_prob(columns(y), features(x)).mean()
+        return fit + head.log_prior() if has_priors else fit
 
     both.train()
     try:

@@ -43,6 +43,11 @@ class History:
     halvings: int = 0
     ending: str = "finished"
 
+    @property
+    def cut_short(self) -> bool:
+        """Whether training was interrupted, ran out of time or diverged: what was to come after it should not."""
+        return self.ending in ("interrupted", "out of time", "diverged")
+
 
 def train(
     objective: Callable[..., Tensor],
