@@ -109,7 +109,7 @@ def train_network(
     task: Task, data: Fold, features: Features, head: Mixed, epochs: int, seed: int, factor: float = 1.0
 ) -> None:
     def score() -> float:
-        features.settle(data.x[:SETTLE])
+        features.settle(data.x[:: 1 + len(data.x) // SETTLE])
         features.eval()
         value = -scores(probabilities(lambda x: head.moments(features(x)).mean, data.x_held), data.y_held)["nlp"]
         features.train()
@@ -125,7 +125,7 @@ def train_all(task: Task, data: Fold, features: Features, head: Mixed, seed: int
     model = svdkl(features, head, grid_size=GRID, n_samples=SAMPLES, generator=generator)
 
     def score() -> float:
-        features.settle(data.x[:SETTLE])
+        features.settle(data.x[:: 1 + len(data.x) // SETTLE])
         return -scores(model.predict(data.x_held).mean.double(), data.y_held)["nlp"]
 
     rates = [(features.network.parameters(), 0.1 * task.rate / RATE)]

@@ -19,7 +19,7 @@ from stratagp import likelihoods as lik
 from stratagp import positive
 from stratagp.errors import InputError
 from stratagp.estimators import AutoGPClassifier, AutoGPRegressor
-from stratagp.estimators.batched import _LOCATION_SCALE, _OTHERS
+from stratagp.estimators.named_likelihoods import LOCATION_SCALE, OTHERS
 from stratagp.posteriors import DiagonalGaussian, MixturePosterior
 from stratagp.priors import Normal
 
@@ -76,11 +76,11 @@ def draws(name):
 
 
 def test_every_name_has_a_toy():
-    for name in (*_LOCATION_SCALE, *_OTHERS):
+    for name in (*LOCATION_SCALE, *OTHERS):
         assert len(draws(name)[0]) == 200
 
 
-@pytest.mark.parametrize("name", [*_LOCATION_SCALE, *_OTHERS])
+@pytest.mark.parametrize("name", [*LOCATION_SCALE, *OTHERS])
 def test_every_likelihood_finds_the_expectation(name):
     y, truth = draws(name)
     gp = regressor(likelihood=name, max_epochs=25).fit(X, y)

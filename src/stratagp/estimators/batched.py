@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from abc import abstractmethod
 from numbers import Real
@@ -18,6 +17,7 @@ from torch import Tensor
 from stratagp import likelihoods as lik
 from stratagp.data import TargetScale
 from stratagp.errors import InputError
+from stratagp.estimators import named_likelihoods as named
 from stratagp.estimators.base import GPEstimator, check_whole_number
 from stratagp.estimators.held_out import split
 from stratagp.estimators.inputs import Points
@@ -28,34 +28,6 @@ from stratagp.likelihoods import Likelihood
 _CLASS_SAMPLES = 20  # of a softmax, in the bound
 _LEAST_PATIENCE = 100  # steps
 _LATENT = 4.0  # the variance of latent functions of classes at the start
-
-
-def _each(value: float, outputs: int) -> Any:
-    return value if outputs == 1 else [value] * outputs
-
-
-_LOCATION_SCALE: dict[
-    str, Any
-] = {  # likelihoods that do not mind where zero is, or how long a unit: targets are scaled
-    "gaussian": lambda p, noise: lik.GaussianNoise(_each(noise, p)),
-    "student-t": lambda p, noise: lik.StudentT(scale=_each(math.sqrt(noise), p)),
-    "laplace": lambda p, noise: lik.LaplaceNoise(_each(math.sqrt(noise), p)),
-    "heteroscedastic": lambda p, noise: lik.Heteroscedastic(),
-    "gprn": lambda p, noise: lik.GPRN(noise=[noise] * p),
-}
-_OTHERS: dict[str, Any] = {
-    "poisson": lik.Poisson,
-    "negative-binomial": lik.NegativeBinomial,
-    "gamma": lik.Gamma,
-    "exponential": lik.Exponential,
-    "beta": lik.Beta,
-    "weibull": lik.Weibull,
-    "log-normal": lik.LogNormal,
-}
-_DIRECT = (lik.GaussianNoise, lik.StudentT, lik.LaplaceNoise)  # a function for each target, in its unit
-_SCALABLE = (lik.GaussianNoise, lik.StudentT, lik.LaplaceNoise, lik.Heteroscedastic, lik.GPRN)
-_OF_CLASSES = (lik.Softmax, lik.Bernoulli, lik.RobustMax, lik.Ordinal)
-_CLASSES: dict[str, Any] = {"softmax": lik.Softmax, "bernoulli": lik.Bernoulli, "robust-max": lik.RobustMax}
 
 
 class Batched(GPEstimator):
@@ -131,7 +103,7 @@ class BatchedRegressor(RegressorMixin, Batched):
             targets = check_targets(self, y, len(points))
             self.one_target_ = targets.ndim == 1
             targets = targets.reshape(len(targets), -1)
-            likelihood, scalable = _likelihood(self.likelihood, targets.shape[1], self.start_noise)
+            likelihood, scalable = named.of_numbers(self.likelihood, targets.shape[1], self.start_noise)
             scaled, p = scalable and self.standardise != "none", targets.shape[1]
             if scalable and not scaled and not isinstance(self.likelihood, Likelihood):
                 raise InputError(
@@ -211,7 +183,7 @@ class BatchedRegressor(RegressorMixin, Batched):
     def _function_scales(self) -> np.ndarray:
         """The unit of each latent function: that of its target, or none where functions are not targets."""
         functions = len(self.engine_.model.marginals(self.engine_.data.x[:1]).mean[0])
-        simple = isinstance(self.engine_.model.observed, _DIRECT) and functions == len(self.scale_.scale)
+        simple = isinstance(self.engine_.model.observed, named.DIRECT) and functions == len(self.scale_.scale)
         return self.scale_.scale if simple else np.ones(functions)
 
     def _log_unit(self) -> float:
@@ -234,7 +206,7 @@ class BatchedClassifier(ClassifierMixin, Batched):
             self._check_options()
             kernel, points = self._learn_inputs(X)
             self.classes_, codes = encode_labels(self, y, len(points))
-            likelihood = self._class_likelihood(len(self.classes_))
+            likelihood = named.of_classes(self.likelihood, len(self.classes_))
             outputs = 1 if isinstance(likelihood, (lik.Bernoulli, lik.Ordinal)) else len(self.classes_)
             self._fit_model(kernel, points, torch.from_numpy(codes).double()[:, None], likelihood, outputs)
         return self
@@ -263,20 +235,6 @@ class BatchedClassifier(ClassifierMixin, Batched):
         found = np.concatenate([1 - found, found], 1) if found.shape[1] == 1 else found
         return found / found.sum(1, keepdims=True)
 
-    def _class_likelihood(self, n_classes: int) -> Likelihood:
-        if isinstance(self.likelihood, Likelihood):
-            if not isinstance(self.likelihood, _OF_CLASSES):
-                names = ", ".join(kind.__name__ for kind in _OF_CLASSES)
-                raise InputError(f"likelihood must be one of classes ({names}), got {type(self.likelihood).__name__}")
-            return copy.deepcopy(self.likelihood)
-        name = ("bernoulli" if n_classes == 2 else "softmax") if self.likelihood == "auto" else self.likelihood
-        if not isinstance(name, str) or name not in _CLASSES:
-            raise InputError(f"likelihood must be one of auto, {', '.join(_CLASSES)}, or a Likelihood, got {name!r}")
-        if name == "bernoulli" and n_classes > 2:
-            raise InputError(f"likelihood='bernoulli' is for two classes, got {n_classes}: take 'softmax'")
-        made: Likelihood = _CLASSES[name]()
-        return made
-
     def _samples(self, likelihood: Likelihood) -> int | None:
         if self.n_samples == "auto":
             return _CLASS_SAMPLES if isinstance(likelihood, lik.Softmax) else None
@@ -288,19 +246,6 @@ class BatchedClassifier(ClassifierMixin, Batched):
 
     def _latent_variance(self) -> float:
         return _LATENT
-
-
-def _likelihood(given: Any, outputs: int, noise: float) -> tuple[Likelihood, bool]:
-    """The likelihood of a name, and whether its targets may be scaled."""
-    if isinstance(given, Likelihood):
-        return copy.deepcopy(given), isinstance(given, _SCALABLE)
-    name = "gaussian" if given == "auto" else given
-    if not isinstance(name, str) or name not in (*_LOCATION_SCALE, *_OTHERS):
-        names = ", ".join((*_LOCATION_SCALE, *_OTHERS))
-        raise InputError(f"likelihood must be one of {names}, or a Likelihood, got {given!r}")
-    if name in _LOCATION_SCALE:
-        return _LOCATION_SCALE[name](outputs, noise), True
-    return _OTHERS[name](), False
 
 
 def _array(values: Tensor) -> np.ndarray:

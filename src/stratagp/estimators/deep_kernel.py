@@ -206,7 +206,7 @@ class DKLEstimator(Batched):
         options = self._options(features, train, test, self.pretrain_epochs, score, generator)
         rates = [(head.parameters(), self.rate / self.network_rate)]
         history = pretrain(features, head, train.x, train.y, rate=self.network_rate, rates=rates, **options)
-        features.settle(train.x[:_SETTLE])
+        features.settle(_some(train.x))
         return history
 
     def _train_all(self, model: Chain, features: Features, train: Data, test: Data, generator: Any) -> History:
@@ -221,7 +221,7 @@ class DKLEstimator(Batched):
         rates = [(features.network.parameters(), factor)]
         penalty = model.log_prior if model.has_priors else None
         history = model.fit(train.x, train.y, natural=False, penalty=penalty, rate=self.rate, rates=rates, **options)
-        features.settle(train.x[:_SETTLE])
+        features.settle(_some(train.x))
         return history
 
     def _options(
@@ -230,7 +230,7 @@ class DKLEstimator(Batched):
         """What both steps of training share."""
 
         def settled() -> float:
-            features.settle(train.x[:_SETTLE])
+            features.settle(_some(train.x))
             return score()
 
         length = self._length(len(train.y), epochs)
@@ -279,3 +279,8 @@ def _predict_in_double(model: Chain, features: Features, rows: Tensor) -> None:
         features.float()
     else:
         model.dtype = torch.float64
+
+
+def _some(x: Tensor) -> Tensor:
+    """Rows from all over the data, enough for their moments."""
+    return x[:: max(1, len(x) // _SETTLE)]

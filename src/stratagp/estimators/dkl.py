@@ -35,8 +35,8 @@ class DKLRegressor(BatchedRegressor, DKLEstimator):
         weight_decay: how much the weight matrices of the network shrink with each step, as a multiple of its rate.
         dropout: the share of units that ready networks leave out in training.
         batch_norm: whether fully connected networks standardise their units over the batch.
-        spectral: whether the norm of each layer of a ready network is held at one, which keeps inputs that differ
-            apart.
+        spectral: whether the layers of a ready network have a norm of one at most, so that features change no faster
+            than inputs; there is no batch normalisation then.
         validation: a share of the rows to hold out; each step of training ends in the state with the best log
             predictive density of them. Without them a deep kernel overfits, and is sure of what it does not know.
         patience: epochs to wait for a better one; at least 100 steps.

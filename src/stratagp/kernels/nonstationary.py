@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.kernels.base import Column, Kernel
 from stratagp.kernels.columns import column_position
 from stratagp.kernels.stationary import constant_diag
+from stratagp.kernels.warping import deterministic, name_of
 from stratagp.parameters import OPEN, Parameter, Value, positive, real
 
 
@@ -39,11 +40,11 @@ class Gibbs(Kernel):
             raise InputError(
                 "Gibbs needs its lengthscale as a function of the points; for a constant one use RBF(lengthscale)"
             )
-        self.lengthscale = lengthscale.double() if isinstance(lengthscale, nn.Module) else lengthscale
+        self.lengthscale = deterministic(lengthscale)
         self.variance = positive(variance, name="variance")
 
     def _settings(self) -> str:
-        return f"lengthscale={getattr(self.lengthscale, '__name__', type(self.lengthscale).__name__)}"
+        return f"lengthscale={name_of(self.lengthscale)}"
 
     def _scales(self, x: Float[Tensor, "*q n d"]) -> Float[Tensor, "*q n d"]:
         scales = self.lengthscale(x)

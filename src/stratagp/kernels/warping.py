@@ -34,7 +34,7 @@ class Warped(Kernel):
         super().__init__()
         if not callable(function):
             raise InputError(f"warp needs a function of the inputs, got {type(function).__name__}")
-        self.base, self.function = base, _deterministic(function)
+        self.base, self.function = base, deterministic(function)
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """The base kernel of the warped points."""
@@ -47,7 +47,7 @@ class Warped(Kernel):
 
     def describe(self) -> str:
         """``base.warp(function)``."""
-        return f"{parenthesise(self.base)}.warp({_name(self.function)})"
+        return f"{parenthesise(self.base)}.warp({name_of(self.function)})"
 
 
 class Rescaled(Kernel):
@@ -62,7 +62,7 @@ class Rescaled(Kernel):
         super().__init__()
         if not callable(function):
             raise InputError(f"Rescaled needs a function of the inputs, got {type(function).__name__}")
-        self.base, self.function = base, _deterministic(function)
+        self.base, self.function = base, deterministic(function)
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """The base kernel scaled from both sides."""
@@ -75,7 +75,7 @@ class Rescaled(Kernel):
 
     def describe(self) -> str:
         """``Rescaled(base, function)``."""
-        return f"Rescaled({self.base.describe()}, {_name(self.function)})"
+        return f"Rescaled({self.base.describe()}, {name_of(self.function)})"
 
 
 class _Deterministic(nn.Module):
@@ -96,13 +96,14 @@ class _Deterministic(nn.Module):
         return super().train(False)
 
 
-def _deterministic(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+def deterministic(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     """A module as a copy of it in float64 and in evaluation mode; a plain function, or such a copy, as it is."""
     if not isinstance(function, nn.Module) or isinstance(function, _Deterministic):
         return function
     return _Deterministic(copy.deepcopy(function).to(torch.float64))
 
 
-def _name(function: Callable[[Tensor], Tensor]) -> str:
+def name_of(function: Callable[[Tensor], Tensor]) -> str:
+    """What a function is called, or the class of a module."""
     own = function.module if isinstance(function, _Deterministic) else function
     return str(getattr(own, "__name__", type(own).__name__))

@@ -32,11 +32,11 @@ class Mixed(Likelihood):
 
     Scores of one row are correlated, with covariance ``A diag(v) Aᵀ``. A likelihood of one score keeps its closed
     forms, and so does what a separate one for each output asks of marginals alone: ``E log p`` and predictions.
-    Gaussian noise has a joint density of all outputs; everything else, such as the softmax, is averaged over nodes or
-    samples, of the functions or of the scores, whichever are fewer.
+    Gaussian noise has a joint density of all outputs; everything else, such as the softmax, is averaged over nodes,
+    of the functions or of the scores, whichever are fewer.
 
     Arguments:
-        given: the likelihood of the scores; not a RobustMax, whose steps samples have no gradient of.
+        given: the likelihood of the scores; not a RobustMax, a step that samples and nodes have no gradient of.
         scores: C, how many scores it takes.
         functions: J, how many functions are mixed.
         generator: where the start of ``A`` comes from, of entries with variance ``1/J``; where C = J it starts at one.
@@ -54,7 +54,7 @@ class Mixed(Likelihood):
             raise InputError(f"scores and functions must be at least 1, got {scores} and {functions}")
         if any(isinstance(part, RobustMax) for part in given.modules()):
             raise InputError(
-                "given must have a density that grows with its scores, but that of RobustMax is a step, "
+                "given must have a density that changes smoothly with its scores, but that of RobustMax is a step, "
                 "from which mixed functions cannot learn: take Softmax"
             )
         start = torch.randn(scores, functions, generator=generator, dtype=torch.float64) / math.sqrt(functions)
@@ -128,18 +128,26 @@ class Mixed(Likelihood):
     def sampled_log_prob(
         self, y: Float[Tensor, "n p"], q: Gaussian, noise: Float[Tensor, "k *s n j"]
     ) -> Float[Tensor, "*s n"]:
-        """The average of ``log p(y | A f + b)`` over samples; for a softmax with the score of the label exactly.
+        """The average of ``log p(y | A f + b)`` over samples, of the scores themselves where marginals suffice.
 
-        Samples are of the functions, or of the scores where those are fewer; these take the first columns of ``noise``.
+        For a softmax all that is linear around the mean ``m`` of the scores is exact: with ``p = softmax(m)``,
+
+            E log p(y | s) = m_y − Σ_c p_c m_c + E Σ_c p_c log p(c | s),
+
+        of which the last term alone is sampled. Sampling all of ``log Σ exp s`` would add the noise of scores that
+        move together, which cancels from ``log p``, and be worse than plain samples where ``p_y`` is near one.
         """
         scores, functions = self._size
         if self.by_marginals() and scores <= functions:
             return self.given.sampled_log_prob(y, self.belief(q), noise[..., :scores])
-        mean, samples = self._samples(q, noise)
         if not isinstance(self.given, Softmax):
-            return self.given.log_prob(y, samples).mean(0)
+            return super().sampled_log_prob(y, q, noise)
+        f, weight = q.var.sqrt() * noise, self.weight.to(q.mean)
+        mean = q.mean @ weight.mT + self.offset.to(weight)
         own = mean.gather(-1, class_codes(y, mean).expand(*mean.shape[:-1], 1)).squeeze(-1)
-        return own - samples.logsumexp(-1).mean(0)
+        m = mean.movedim(-1, 0)  # scores come first, which makes sums over them fast
+        s = m.unsqueeze(1) + (weight @ f.flatten(0, -2).mT).unflatten(-1, f.shape[:-1])
+        return own + (m.softmax(0) * (s.log_softmax(0).mean(1) - m)).sum(0)
 
     def predict(self, q: Gaussian) -> Gaussian:
         """Mean and variance of observations."""
@@ -196,23 +204,11 @@ class Mixed(Likelihood):
         root = self._root(q)
         dim = root.shape[-1]
         if narrow and dim == 1:
-            points, log_weights = on_a_line(Gaussian(root.new_zeros(1), root.new_ones(1)))
+            points, log_weights = on_a_line(Gaussian(root.new_zeros(1, 1), root.new_ones(1, 1)))
         else:
             points, log_weights = normal_nodes(max(dim, 3) if narrow else dim, root)
-        return self.scores(q.mean) + torch.tensordot(points[:, :dim], root, ([1], [root.dim() - 1])), log_weights
-
-    def _samples(
-        self, q: Gaussian, noise: Float[Tensor, "k *s n j"]
-    ) -> tuple[Float[Tensor, "*s n c"], Float[Tensor, "k *s n c"]]:
-        """The mean of the scores and samples of them, of functions or through the first columns of ``noise``."""
-        scores, functions = self._size
-        weight = self.weight.to(q.mean)
-        mean = q.mean @ weight.mT + self.offset.to(weight)
-        if scores < functions:
-            return mean, mean + (noise[..., :scores].movedim(0, -2) @ self._root(q).mT).movedim(-2, 0)
-        f = q.var.sqrt() * noise
-        shifts = weight @ f.flatten(0, -2).mT  # scores come first in memory, which makes sums over them fast
-        return mean, shifts.mT.unflatten(0, f.shape[:-1]) + mean
+        shifts = torch.tensordot(points.flatten(1)[:, :dim], root, ([1], [root.dim() - 1]))
+        return self.scores(q.mean) + shifts, log_weights
 
     def _root(self, q: Gaussian) -> Float[Tensor, "*s n c r"]:
         """``R`` with ``R Rᵀ = A diag(v) Aᵀ`` and as few columns as can be.
