@@ -143,10 +143,10 @@ class Mixed(Likelihood):
         if not isinstance(self.given, Softmax):
             return super().sampled_log_prob(y, q, noise)
         f, weight = q.var.sqrt() * noise, self.weight.to(q.mean)
-        mean = q.mean @ weight.mT + self.offset.to(weight)
-        own = mean.gather(-1, class_codes(y, mean).expand(*mean.shape[:-1], 1)).squeeze(-1)
-        m = mean.movedim(-1, 0)  # scores come first, which makes sums over them fast
-        s = m.unsqueeze(1) + (weight @ f.flatten(0, -2).mT).unflatten(-1, f.shape[:-1])
+        offset = self.offset.to(weight).unsqueeze(-1)
+        m = torch.addmm(offset, weight, q.mean.flatten(0, -2).mT).unflatten(-1, q.mean.shape[:-1])
+        s = m.unsqueeze(1) + (weight @ f.flatten(0, -2).mT).unflatten(-1, f.shape[:-1])  # scores first: sums are fast
+        own = m.gather(0, class_codes(y, m.movedim(0, -1)).squeeze(-1).expand(1, *m.shape[1:])).squeeze(0)
         return own + (m.softmax(0) * (s.log_softmax(0).mean(1) - m)).sum(0)
 
     def predict(self, q: Gaussian) -> Gaussian:
