@@ -412,6 +412,21 @@ def test_nobody_is_told_unless_asked(capsys):
     assert "objective" in capsys.readouterr().out
 
 
+def test_scores_wait_for_some_steps_but_not_at_the_start():
+    line, asked = Line(), []
+    history = train(
+        line.score,
+        line,
+        (X, Y),
+        batch_size=len(X),
+        epochs=7,
+        score=lambda: asked.append(1) or len(asked),
+        score_steps=3,
+    )
+    assert len(asked) == 3  # the start, and after steps 3 and 6
+    assert history.scores == [1, 1, 2, 2, 2, 3, 3]
+
+
 def test_decay_shrinks_apart_from_the_gradient():
     bowl = nn.Module()
     bowl.a, bowl.b = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))

@@ -26,7 +26,7 @@ from stratagp.kernels import Kernel
 from stratagp.likelihoods import Likelihood
 
 _CLASS_SAMPLES = 20  # of a softmax, in the bound
-_LEAST_PATIENCE = 100  # steps
+_LEAST_PATIENCE, _SCORE_STEPS = 100, 20  # steps
 _LATENT = 4.0  # the variance of latent functions of classes at the start
 
 
@@ -73,10 +73,11 @@ class Batched(GPEstimator):
         return split(len(y), self.validation, generator, y[:, 0] if self.of_classes else None)
 
     def _length(self, rows: int, epochs: int) -> dict[str, Any]:
-        """Batch size, epochs and patience of a training, which makes some steps at least however few the rows."""
+        """Batch size, epochs, patience and scores of a training, which makes some steps however few the rows."""
         size = min(self.batch_size, rows)
         patience = None if self.patience is None else max(self.patience, -(-_LEAST_PATIENCE * size // rows))
-        return {"batch_size": size, "epochs": max(epochs, -(-self.least_steps // (rows // size))), "patience": patience}
+        epochs = max(epochs, -(-self.least_steps // (rows // size)))
+        return {"batch_size": size, "epochs": epochs, "patience": patience, "score_steps": _SCORE_STEPS}
 
     def _samples(self, likelihood: Likelihood) -> int | None:
         return None if self.n_samples == "auto" else self.n_samples

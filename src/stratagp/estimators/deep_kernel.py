@@ -18,7 +18,7 @@ from stratagp.errors import InputError
 from stratagp.estimators.base import check_whole_number
 from stratagp.estimators.batched import Batched
 from stratagp.estimators.engines import Data
-from stratagp.estimators.held_out import seldom, warn_of_rounding
+from stratagp.estimators.held_out import warn_of_rounding
 from stratagp.estimators.images import ImageInputs, are_images
 from stratagp.estimators.inputs import Inputs, Points
 from stratagp.estimators.variational import AutoGPEngine
@@ -233,13 +233,12 @@ class DKLEstimator(Batched):
             features.settle(_some(train.x))
             return score()
 
-        length = self._length(len(train.y), epochs)
         matrices = [p for p in features.network.parameters() if p.dim() > 1]
         return {
-            **length,
+            **self._length(len(train.y), epochs),
             "generator": generator,
             "decays": [(matrices, float(self.weight_decay))],
-            "score": seldom(settled, len(train.y) // length["batch_size"]) if len(test.y) else None,
+            "score": settled if len(test.y) else None,
             "progress": self.verbose,
         }
 

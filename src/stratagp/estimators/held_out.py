@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-_SCORE_STEPS = 20
 _LEAST_SPREAD = 1e-4  # of a column as a share of its size, for single precision
 
 
@@ -37,19 +34,6 @@ def split(n: int, share: float, generator: torch.Generator, labels: Tensor | Non
     kept = torch.ones(n, dtype=torch.bool)
     kept[held] = False
     return held, kept.nonzero()[:, 0]
-
-
-def seldom(score: Callable[[], float], steps: int) -> Callable[[], float]:
-    """A score that is asked for after epochs of few ``steps``: computed once in 20 steps, and as it was between."""
-    every, calls, last = -(-_SCORE_STEPS // steps), 0, math.nan
-
-    def found() -> float:
-        nonlocal calls, last
-        last = last if calls % every else score()
-        calls += 1
-        return last
-
-    return found
 
 
 def warn_of_rounding(x: Float[Tensor, "n d"], columns: list[str], remedy: str) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.estimators.batched import Batched
 from stratagp.estimators.engines import Data
-from stratagp.estimators.held_out import seldom, warn_of_rounding
+from stratagp.estimators.held_out import warn_of_rounding
 from stratagp.estimators.inputs import Points
 from stratagp.estimators.stochastic import MiniBatches
 from stratagp.kernels import RBF, Kernel, Stationary
@@ -163,7 +163,7 @@ class VariationalEstimator(Batched):
             plan,
             rate=self.rate,
             generator=generator,
-            score=None if score is None else seldom(score, per_epoch),
+            score=score,
             progress=self.verbose,
             **options,
         )

@@ -69,6 +69,7 @@ def train(
     schedule: Schedule = cosine,
     generator: torch.Generator | None = None,
     score: Callable[[], Any] | None = None,
+    score_steps: int = 1,
     patience: int | None = None,
     progress: bool = False,
     dtype: torch.dtype = torch.float32,
@@ -96,6 +97,7 @@ def train(
         schedule: a factor of the steps by progress in [0, 1], such as those of :mod:`stratagp.training.schedules`.
         generator: the source of the shuffles; a new one with seed 0 where it is left out.
         score: a measure of the module at the start and after each epoch, higher is better; the best state is kept.
+        score_steps: steps from one score to the next, at least; after an epoch in between the score is as it was.
         patience: stop after that many epochs without a better score (or objective, without a score).
         progress: show a bar; where standard output is no terminal, a line every ten seconds.
         dtype: the precision of the batches.
@@ -113,7 +115,7 @@ def train(
     last = min(natural_rate, batches.size / batches.rows)
     mover = Mover(moving, optimiser, rate, rates, decays, natural, (natural_rate, last), clip)
     run = _Run(objective, mover, Snapshot(moving, module, mover.optimiser), schedule, batches.rows)
-    best = _Best(Snapshot(moving, module), score, patience)
+    best = _Best(Snapshot(moving, module), score, score_steps, patience)
     start = time.perf_counter()
     with only(module, moving), meter(progress, total, batches.size, seconds) as show:
         try:
@@ -211,21 +213,26 @@ def _must_stop(run: _Run, show: Meter, more: bool) -> bool:
 class _Best:
     """The best state by score, and whether to wait for a better one."""
 
-    def __init__(self, snapshot: Snapshot, score: Callable[[], Any] | None, patience: int | None) -> None:
-        self.snapshot, self.score, self.patience = snapshot, score, patience
+    def __init__(
+        self, snapshot: Snapshot, score: Callable[[], Any] | None, score_steps: int, patience: int | None
+    ) -> None:
+        self.snapshot, self.score, self.score_steps, self.patience = snapshot, score, score_steps, patience
         self.value, self.waited = -math.inf, 0
+        self.last, self.scored = math.nan, 0  # the last score, and the steps taken until then
 
     def start(self) -> None:
         """Score the state that training starts from, which may be the best."""
         if self.score is not None:
-            found = float(self.score())
-            self.value = -math.inf if math.isnan(found) else found
+            self.last = float(self.score())
+            self.value = -math.inf if math.isnan(self.last) else self.last
             self.snapshot.take()
 
     def is_over(self, history: History) -> bool:
         """Take note of an epoch; whether patience has run out."""
         if self.score is not None:
-            history.scores.append(float(self.score()))
+            if history.steps - self.scored >= self.score_steps:
+                self.last, self.scored = float(self.score()), history.steps
+            history.scores.append(self.last)
         value = history.values[-1] if self.score is None else history.scores[-1]
         self.waited = 0 if value > self.value else self.waited + 1
         if value > self.value:
