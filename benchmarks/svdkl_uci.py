@@ -57,7 +57,7 @@ TASKS = {
     "Adult": Task(adult, 12, 8, 256, 1e-3, 0.3),
     "Connect-4": Task(connect4, 25, 10, 256, 2e-3, 0.2),
     "Diabetes": Task(diabetes130, 8, 6, 512, 1e-3, 0.3),
-    "Covertype": Task(covtype, 12, 5, 1024, 3e-3, 0.0),
+    "Covertype": Task(covtype, 6, 3, 1024, 3e-3, 0.0),
 }
 
 
@@ -102,7 +102,7 @@ def scores(p: Tensor, y: Tensor) -> dict[str, float]:
 
 def probabilities(model: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     with torch.no_grad():
-        return torch.cat([model(part).double() for part in x.split(10_000)])
+        return torch.cat([model(part).double() for part in x.split(1000)])
 
 
 def train_network(

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from stratagp.errors import InputError
 
 _WIDEST = 16  # numbers that stand for a category
+_LAYOUT = torch.channels_last  # convolutions are 1.3 to 2 times as fast in it on processors
 
 
 def fully_connected(
@@ -97,13 +98,13 @@ def lenet(channels: int, outputs: int, side: int = 28, dropout: float = 0.0, spe
         raise InputError(f"lenet needs images of 12 × 12 pixels at least, got {side} × {side}")
     parts = [
         _convolution(channels, 32, 5, 1, 2, True, spectral),
+        nn.MaxPool2d(2),
         nn.BatchNorm2d(32),
         nn.ReLU(),
-        nn.MaxPool2d(2),
         _convolution(32, 64, 5, 1, 0, True, spectral),
+        nn.MaxPool2d(2),
         nn.BatchNorm2d(64),
         nn.ReLU(),
-        nn.MaxPool2d(2),
         nn.Flatten(),
         nn.Dropout(dropout),
         _linear(64 * left**2, 256, spectral),
@@ -112,7 +113,7 @@ def lenet(channels: int, outputs: int, side: int = 28, dropout: float = 0.0, spe
         nn.Dropout(dropout),
         _linear(256, outputs, spectral),
     ]
-    return nn.Sequential(*_without_norms(parts, spectral))
+    return nn.Sequential(*_without_norms(parts, spectral)).to(memory_format=_LAYOUT)
 
 
 def resnet(
@@ -135,7 +136,8 @@ def resnet(
             parts.append(_Residual(before, after, 2 if stage and not block else 1, spectral))
             before = after
     parts += [nn.BatchNorm2d(before), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(dropout)]
-    return nn.Sequential(*_without_norms(parts, spectral), _linear(before, outputs, spectral))
+    parts = [*_without_norms(parts, spectral), _linear(before, outputs, spectral)]
+    return nn.Sequential(*parts).to(memory_format=_LAYOUT)
 
 
 class _Residual(nn.Module):
