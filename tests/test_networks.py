@@ -1,6 +1,7 @@
 import copy
 import pickle
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,6 +15,11 @@ def test_dimensions_of_a_fully_connected_network():
     assert [tuple(p.shape) for n, p in net.named_parameters() if p.dim() == 2] == [(8, 5), (4, 8), (2, 4)]
     assert sum(isinstance(part, torch.nn.Dropout) for part in net) == 2
     assert sum(isinstance(part, torch.nn.BatchNorm1d) for part in net) == 2
+
+
+def test_widths_may_be_numbers_of_numpy():
+    net = networks.fully_connected(5, np.array([8, 2]))
+    assert [(part.in_features, part.out_features) for part in net if hasattr(part, "in_features")] == [(5, 8), (8, 2)]
 
 
 SPECTRAL = {
@@ -155,8 +161,9 @@ def test_images_give_features_and_gradients(net, shape):
     ("make", "message"),
     [
         (lambda: networks.fully_connected(3, []), "widths"),
+        (lambda: networks.fully_connected(3, [True]), "widths"),
         (lambda: networks.fully_connected(3, [4], dropout=1.0), "dropout"),
-        (lambda: networks.lenet(1, 3, side=8), "12 × 12"),
+        (lambda: networks.lenet(1, 3, side=8), "12 × 12.*take 'resnet'"),
         (lambda: Features(torch.nn.Linear(2, 2), 2, bound=0.0), "bound"),
         (lambda: Features(torch.nn.Linear(2, 2), 3)(torch.zeros(4, 2)), "3 features"),
         (lambda: Stack(), "at least one layer"),

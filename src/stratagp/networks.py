@@ -13,7 +13,10 @@ bound, and training mode follows the norms with a lag of some steps.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from numbers import Integral
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -22,11 +25,10 @@ from torch import Tensor, nn
 from stratagp.errors import InputError
 
 _WIDEST = 16  # numbers that stand for a category
-_LAYOUT = torch.channels_last  # convolutions are 1.3 to 2 times as fast in it on processors
 
 
 def fully_connected(
-    inputs: int, widths: Sequence[int], dropout: float = 0.0, batch_norm: bool = True, spectral: bool = False
+    inputs: int, widths: Iterable[Any], dropout: float = 0.0, batch_norm: bool = True, spectral: bool = False
 ) -> nn.Sequential:
     """Linear maps to each of the ``widths`` in turn, with rectifiers between; the last one is the number of features.
 
@@ -42,12 +44,14 @@ def fully_connected(
       (2): Linear(in_features=10, out_features=2, bias=True)
     )
     """
-    if not widths or any(not isinstance(width, int) or width < 1 for width in (inputs, *widths)):
-        raise InputError(f"widths must be positive whole numbers, the last one of features, got {list(widths)}")
+    given = list(widths)
+    if not given or any(not isinstance(w, Integral) or isinstance(w, bool) or w < 1 for w in (inputs, *given)):
+        raise InputError(f"widths must be positive whole numbers, the last one of features, got {given}")
     if not 0 <= dropout < 1:
         raise InputError(f"dropout must be a share, from 0 to below 1, got {dropout}")
     parts: list[nn.Module] = []
-    for before, width in zip((inputs, *widths), widths, strict=False):
+    sizes = [int(width) for width in (inputs, *given)]
+    for before, width in pairwise(sizes):
         if parts:
             parts += [nn.BatchNorm1d(before)] if batch_norm and not spectral else []
             parts += [nn.ReLU()]
@@ -95,7 +99,7 @@ def lenet(channels: int, outputs: int, side: int = 28, dropout: float = 0.0, spe
     """
     left = (side // 2 - 4) // 2 if side >= 12 else 0
     if left < 1:
-        raise InputError(f"lenet needs images of 12 × 12 pixels at least, got {side} × {side}")
+        raise InputError(f"lenet needs images of 12 × 12 pixels at least, got {side} × {side}: take 'resnet'")
     parts = [
         _convolution(channels, 32, 5, 1, 2, True, spectral),
         nn.MaxPool2d(2),
@@ -113,7 +117,7 @@ def lenet(channels: int, outputs: int, side: int = 28, dropout: float = 0.0, spe
         nn.Dropout(dropout),
         _linear(256, outputs, spectral),
     ]
-    return nn.Sequential(*_without_norms(parts, spectral)).to(memory_format=_LAYOUT)
+    return _channels_last(_without_norms(parts, spectral))
 
 
 def resnet(
@@ -137,7 +141,16 @@ def resnet(
             before = after
     parts += [nn.BatchNorm2d(before), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(dropout)]
     parts = [*_without_norms(parts, spectral), _linear(before, outputs, spectral)]
-    return nn.Sequential(*parts).to(memory_format=_LAYOUT)
+    return _channels_last(parts)
+
+
+def _channels_last(parts: Iterable[nn.Module]) -> nn.Sequential:
+    """A network whose convolutions see channels last, in which they are 1.3 to 2 times as fast on processors."""
+    network = nn.Sequential(*parts)
+    for parameter in network.parameters():
+        if parameter.dim() == 4:
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    return network
 
 
 class _Residual(nn.Module):

@@ -53,6 +53,12 @@ def test_data_that_cannot_be_used(given, words):
     refused(lambda: TableEncoder().fit_transform(given), *words)
 
 
+def test_imputation_is_advised_only_where_it_can_be_asked_for():
+    encoder = TableEncoder(imputes=False)
+    with pytest.raises(InputError, match=r"1 of 2 rows: remove or fill such rows$"):
+        encoder.fit_transform(pd.DataFrame({"a": ["u", None]}))
+
+
 @pytest.mark.parametrize("missing", ["raise", "impute"])
 def test_infinity_is_refused_and_empty_categories_too(missing):
     encoder = TableEncoder(missing=missing, categorical=["c"])

@@ -41,6 +41,7 @@ class TableEncoder:
         unknown: ``"raise"`` refuses categories that ``fit`` has not seen; ``"ignore"`` gives them zeros in one-hot
             encoding. Codes have no such value: there they are always refused.
         name: who asks, in messages.
+        imputes: whether the one who asks has an argument ``missing``, which messages may then advise.
 
     After ``fit``: ``names_in`` (None for arrays), ``columns`` (names of the encoded columns), ``source`` (the input
     column of each), ``categories`` (of each categorical column, by name), ``is_categorical`` (for each input column).
@@ -60,6 +61,7 @@ class TableEncoder:
         missing: str = "raise",
         unknown: str = "raise",
         name: str = "TableEncoder",
+        imputes: bool = True,
     ) -> None:
         _one_of("encoding", encoding, ("one-hot", "codes"))
         _one_of("missing", missing, ("raise", "impute"))
@@ -70,7 +72,7 @@ class TableEncoder:
                 f"categorical must be 'auto' or a list of columns, got {categorical!r}: write [{categorical!r}]"
             )
         self.categorical, self.encoding, self.missing, self.unknown = categorical, encoding, missing, unknown
-        self.name = name
+        self.name, self.imputes = name, imputes
         self._kinds: list[Kind] = []
 
     def fit(self, X: Any) -> TableEncoder:
@@ -142,9 +144,10 @@ class TableEncoder:
         if not missing.any():
             return Encoded(values, None)
         if self.missing == "raise":
+            remedy = "missing='impute' fills them, or remove such rows" if self.imputes else "remove or fill such rows"
             raise InputError(
                 f"X has missing values (NaN), the first in {place(missing)}, in {int(missing.any(1).sum())} of "
-                f"{len(values)} rows: missing='impute' fills them, or remove such rows"
+                f"{len(values)} rows: {remedy}"
             )
         return Encoded(values, missing)
 

@@ -58,6 +58,7 @@ class GPEstimator(BaseEstimator, ABC):
     engine_: Engine
     criterion_: Criterion
     inputs_: Inputs
+    _classifier = "GPClassifier"  # of the same family, which messages name
 
     @abstractmethod
     def _function(self, points: Any) -> np.ndarray:

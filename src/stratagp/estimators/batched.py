@@ -39,6 +39,7 @@ class Batched(GPEstimator):
     least_steps = 1000
     start_noise = 0.1  # the share of the variance of targets that training starts from
     of_classes = False
+    smooth_alone = False  # whether only likelihoods serve whose density is no step
     batch_size: int
     patience: int | None
     validation: float
@@ -207,7 +208,7 @@ class BatchedClassifier(ClassifierMixin, Batched):
             self._check_options()
             kernel, points = self._learn_inputs(X)
             self.classes_, codes = encode_labels(self, y, len(points))
-            likelihood = named.of_classes(self.likelihood, len(self.classes_))
+            likelihood = named.of_classes(self.likelihood, len(self.classes_), self.smooth_alone)
             outputs = 1 if isinstance(likelihood, (lik.Bernoulli, lik.Ordinal)) else len(self.classes_)
             self._fit_model(kernel, points, torch.from_numpy(codes).double()[:, None], likelihood, outputs)
         return self
@@ -221,6 +222,11 @@ class BatchedClassifier(ClassifierMixin, Batched):
         """The probability of each class, in the order of ``classes_``, with the latent functions averaged out."""
         check_is_fitted(self, "beliefs_")
         return self._probabilities(self.inputs_.points(self, X).values)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """The log of :meth:`predict_proba`, −∞ where a probability is zero."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
     def _probabilities(self, x: Tensor) -> np.ndarray:
         gp = self.engine_.model

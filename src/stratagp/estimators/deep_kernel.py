@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
-from stratagp import networks
 from stratagp.errors import InputError
 from stratagp.estimators.base import check_whole_number
 from stratagp.estimators.batched import Batched
 from stratagp.estimators.engines import Data
+from stratagp.estimators.feature_networks import count_features, make_network
 from stratagp.estimators.held_out import warn_of_rounding
-from stratagp.estimators.images import ImageInputs, are_images
+from stratagp.estimators.images import ImageInputs, are_images, check_axes
 from stratagp.estimators.inputs import Inputs, Points
 from stratagp.estimators.variational import AutoGPEngine
 from stratagp.kernels import RBF, Kernel
@@ -28,10 +27,9 @@ from stratagp.likelihoods import Likelihood, Mixed
 from stratagp.models.chain import Chain
 from stratagp.models.svdkl import inducing_dkl, pretrain, svdkl
 from stratagp.training.loop import History
+from stratagp.training.progress import log
 
-_TABLES, _IMAGES = (128, 64, 16), 16  # widths of the default network of tables, and features of those of images
-_NAMED = ("auto", "lenet", "resnet")
-_LENET = 12  # pixels of a side, at least
+_GRID_POINTS = 2**16  # of one grid, at most
 _SETTLE = 10_000  # rows that moments of features are taken of
 _SAMPLES = 20  # of a row in the bound, where scores are correlated and no closed form knows it
 _CHUNK = 4096  # held-out rows that the network sees at once
@@ -43,6 +41,8 @@ class DKLEstimator(Batched):
     missing = "raise"
     least_steps = 500
     start_noise = 1.0  # a network that knows nothing yet must not be sure
+    smooth_alone = True
+    _classifier = "DKLClassifier"
 
     def __init__(
         self,
@@ -59,8 +59,8 @@ class DKLEstimator(Batched):
         max_epochs: Any = 20,
         batch_size: Any = 256,
         rate: Any = 0.01,
-        network_rate: Any = 0.001,
-        fine_tuning: Any = 0.1,
+        network_rate: Any = 0.01,
+        fine_tuning: Any = 1.0,
         weight_decay: Any = 0.1,
         dropout: Any = 0.0,
         batch_norm: Any = True,
@@ -105,6 +105,11 @@ class DKLEstimator(Batched):
         self._restrict("last", ("grid", "inducing"))
         for name, least in (("grid_size", 6), ("axes", 1), ("pretrain_epochs", 0), ("batch_size", 2)):
             check_whole_number(name, getattr(self, name), least)
+        if self.last == "grid" and int(self.grid_size) ** int(self.axes) > _GRID_POINTS:
+            raise InputError(
+                f"grid_size ** axes must be at most {_GRID_POINTS}, the points of one grid, got grid_size="
+                f"{self.grid_size} and axes={self.axes}: take fewer of either, or last='inducing'"
+            )
         self._check_training()
         if not isinstance(self.weight_decay, Real) or not 0 <= float(self.weight_decay) < math.inf:
             raise InputError(f"weight_decay must be a number that is not negative, got {self.weight_decay!r}")
@@ -113,6 +118,7 @@ class DKLEstimator(Batched):
 
     def _learn_inputs(self, X: Any) -> tuple[Kernel, Points]:
         """The kernel of features, and the rows as points; images keep their shape."""
+        check_axes(X)
         self.inputs_: Any = ImageInputs() if are_images(X) else Inputs(self, RBF())
         points = self.inputs_.learn(self, X)
         return copy.deepcopy(self.kernel) or self._default_kernel(), points
@@ -131,7 +137,11 @@ class DKLEstimator(Batched):
             likelihood.log_prob(y, torch.zeros(len(y), likelihood.functions(outputs)).double())  # refuses bad targets
         held, kept = self._split(y, generator)
         if len(kept) < 2:
-            raise InputError(f"{type(self).__name__} needs at least two rows to train on, got n_samples = {len(y)}")
+            taken = f", of which validation={self.validation} holds out {len(held)}" if len(held) else ""
+            raise InputError(
+                f"{type(self).__name__} needs at least two rows to train on, got n_samples = {len(y)}{taken}: give "
+                f"more rows{', or validation=0.0' if len(y) > 1 else ''}"
+            )
         train, test = Data(x[kept], y[kept]), Data(x[held], y[held])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)  # start values and dropout of the network
@@ -141,55 +151,24 @@ class DKLEstimator(Batched):
             histories = [self._pretrain(features, head, train, test, generator)] if self.pretrain_epochs else []
             model = self._model(kernel, features, head, train.x, generator)
             self.engine_, self.beliefs_ = AutoGPEngine(model, train), [model]
-            if not (histories and histories[0].cut_short):
+            if histories and histories[0].cut_short:
+                log.warning(
+                    "training of the network alone ended early (%s): the processes of its features are not trained",
+                    histories[0].ending,
+                )
+            else:
                 histories.append(self._train_all(model, features, train, test, generator))
             self.histories_ = histories
         if train.x.dim() == 2:
             _predict_in_double(model, features, train.x[:2])
 
     def _features(self, x: Tensor) -> Features:
-        network = self._network(x).float().eval()
-        try:
-            with torch.no_grad():
-                found = network(x[:2])
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            raise InputError(f"network must take rows of shape {tuple(x.shape[1:])}, but fails: {error}") from error
-        if not isinstance(found, Tensor) or found.dim() != 2:
-            raise InputError(f"network must give features (n, q) for rows {tuple(x[:2].shape)}")
-        if self.last == "grid" and found.shape[1] % self.axes:
-            raise InputError(f"axes must divide the {found.shape[1]} features of the network, got {self.axes}")
-        return Features(network, found.shape[1])
-
-    def _network(self, x: Tensor) -> nn.Module:
-        """The given module, or one made for the rows."""
-        given, inputs = self.network, math.prod(x.shape[1:])
-        if isinstance(given, nn.Module):
-            return copy.deepcopy(given)
-        if isinstance(given, str) and given in _NAMED and (x.dim() == 4 or given == "auto"):
-            if x.dim() == 4:
-                return self._image_network(given, x)
-            given = _TABLES
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise InputError(
-                f"network must be 'auto', 'lenet' or 'resnet' (of images), a list of widths or a torch module, got "
-                f"{given!r}"
-            )
         options = {"dropout": self.dropout, "batch_norm": self.batch_norm, "spectral": self.spectral}
-        if x.dim() == 4:
-            return nn.Sequential(nn.Flatten(), networks.fully_connected(inputs, list(given), **options))
-        encoder = self.inputs_.encoder
-        if encoder is None or encoder.encoding != "codes":
-            return networks.fully_connected(inputs, list(given), **options)
-        embedded = networks.Embedded(inputs, encoder.sizes)
-        return nn.Sequential(embedded, networks.fully_connected(embedded.outputs, list(given), **options))
-
-    def _image_network(self, name: str, x: Float[Tensor, "n c h w"]) -> nn.Module:
-        channels, height, width = x.shape[1:]
-        if name == "resnet" or (name == "auto" and (height != width or height < _LENET)):
-            return networks.resnet(channels, _IMAGES, dropout=self.dropout, spectral=self.spectral)
-        if height != width:
-            raise InputError(f"network='lenet' is for square images, got {height} × {width}: take 'resnet'")
-        return networks.lenet(channels, _IMAGES, height, self.dropout, self.spectral)
+        network = make_network(self.network, x, self.inputs_.encoder, **options).float().eval()
+        count = count_features(network, x[:2])
+        if self.last == "grid" and count % self.axes:
+            raise InputError(f"axes must divide the {count} features of the network, got {self.axes}")
+        return Features(network, count)
 
     def _pretrain(self, features: Features, head: Mixed, train: Data, test: Data, generator: Any) -> History:
         """The network alone; ends in the state with the best density of the held-out rows."""
@@ -202,21 +181,21 @@ class DKLEstimator(Batched):
             features.train()
             return float(sum(fits)) / len(test.y)
 
-        self._say(f"the network alone for {self.pretrain_epochs} epochs or more")
         options = self._options(features, train, test, self.pretrain_epochs, score, generator)
+        self._say(f"the network alone, {_length_of(options, train)}")
         rates = [(head.parameters(), self.rate / self.network_rate)]
         history = pretrain(features, head, train.x, train.y, rate=self.network_rate, rates=rates, **options)
         features.settle(_some(train.x))
         return history
 
     def _train_all(self, model: Chain, features: Features, train: Data, test: Data, generator: Any) -> History:
-        """All together, the network with smaller steps where it was trained before."""
+        """All together; the steps of the network are multiplied by ``fine_tuning`` where it was trained before."""
 
         def score() -> float:
             return self._validation_score(test.x, test.y)
 
-        self._say(f"all together for {self.max_epochs} epochs or more")
         options = self._options(features, train, test, self.max_epochs, score, generator)
+        self._say(f"all together, {_length_of(options, train)}")
         factor = self.network_rate / self.rate * (self.fine_tuning if self.pretrain_epochs else 1.0)
         rates = [(features.network.parameters(), factor)]
         penalty = model.log_prior if model.has_priors else None
@@ -278,6 +257,11 @@ def _predict_in_double(model: Chain, features: Features, rows: Tensor) -> None:
         features.float()
     else:
         model.dtype = torch.float64
+
+
+def _length_of(options: dict[str, Any], train: Data) -> str:
+    epochs = options["epochs"]
+    return f"{epochs * (len(train.y) // options['batch_size'])} steps in {epochs} epochs"
 
 
 def _some(x: Tensor) -> Tensor:

@@ -14,13 +14,14 @@ class DKLRegressor(BatchedRegressor, DKLEstimator):
     variational bound.
 
     Arguments:
-        network: "auto" (fully connected 128-64-16 for tables, "lenet" for images), a list of widths, the last one the
-            number of features; "lenet" or "resnet" for images; or any torch module from rows to features.
+        network: "auto" (fully connected 128-64-16 for tables, "lenet" for square images of 12 × 12 pixels or more,
+            "resnet" for others), a list of widths, the last one the number of features; "lenet" or "resnet" for images;
+            or any torch module from rows to features.
         last: "grid" (a process for each feature, on a grid) or "inducing" (a process of all features for each score,
             with inducing points).
         kernel: a kernel of one feature, or of all with "inducing"; features have a standard deviation of one. An RBF
             where it is left out.
-        grid_size: points of a grid along each axis.
+        grid_size: points of a grid along each axis; ``grid_size ** axes`` is at most 65,536.
         axes: features that share a grid; more than one makes products, whose covariance has Kronecker factors.
         conditional: whether the variance that a grid does not tell of is added, which the paper leaves out.
         n_inducing: inducing points of ``last="inducing"``.
@@ -31,7 +32,8 @@ class DKLRegressor(BatchedRegressor, DKLEstimator):
         batch_size: rows of a step.
         rate: the step of Adam for all but the network.
         network_rate: that for the network.
-        fine_tuning: the factor of ``network_rate`` once the network has been trained alone.
+        fine_tuning: the factor of ``network_rate`` once the network has been trained alone; below one is the paper's
+            recipe.
         weight_decay: how much the weight matrices of the network shrink with each step, as a multiple of its rate.
         dropout: the share of units that ready networks leave out in training.
         batch_norm: whether fully connected networks standardise their units over the batch.
@@ -61,7 +63,7 @@ class DKLClassifier(BatchedClassifier, DKLEstimator):
     """Classification by stochastic variational deep kernel learning: a softmax of mixed Gaussian processes of features.
 
     Arguments:
-        likelihood: as in :class:`AutoGPClassifier`.
+        likelihood: as in :class:`AutoGPClassifier`, but for "robust-max": a network cannot learn from its steps.
         n_samples: of each row in the bound; "auto" takes 20 for the softmax, and quadrature for one score.
         others: as in :class:`DKLRegressor`.
 

@@ -24,6 +24,15 @@ def are_images(X: Any) -> bool:
     return getattr(X, "ndim", 0) in (3, 4)
 
 
+def check_axes(X: Any) -> None:
+    """Refuse an array that is neither a table nor images."""
+    if getattr(X, "ndim", 0) > 4:
+        raise InputError(
+            f"X must be a table (n, d) or images (n, h, w) or (n, c, h, w), got shape {tuple(X.shape)} with {X.ndim} "
+            "axes: reshape it"
+        )
+
+
 class ImageInputs:
     """How images are read: of the shape that was learnt, in single precision.
 
@@ -57,7 +66,7 @@ class ImageInputs:
 
     def points(self, estimator: Any, X: Any) -> Points:
         """New images as points, the way the training images were."""
-        if not are_images(X) or tuple(X.shape[1:]) != self.shape:
+        if not are_images(X) or _with_channel(X.shape[1:]) != _with_channel(self.shape):
             wanted = ", ".join(map(str, self.shape))
             raise InputError(f"X must be images (n, {wanted}) as in fit, got {tuple(getattr(X, 'shape', ()))}")
         return Points(self._scaled(self._read(X)))
@@ -76,3 +85,8 @@ class ImageInputs:
 
     def _scaled(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
         return images if self.centre is None or self.scale is None else (images - self.centre) / self.scale
+
+
+def _with_channel(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of an image, ``h w`` or ``c h w``, as ``c h w``."""
+    return (1, *shape) if len(shape) == 2 else tuple(shape)

@@ -75,7 +75,11 @@ class Inputs:
             return Points(_check_objects(X))
         if needs_encoding(X, estimator.categorical):
             self.encoder = TableEncoder(
-                estimator.categorical, estimator.encoding, estimator.missing, name=type(estimator).__name__
+                estimator.categorical,
+                estimator.encoding,
+                estimator.missing,
+                name=type(estimator).__name__,
+                imputes=_imputes(estimator),
             ).fit(X)
             estimator.n_features_in_ = len(self.encoder.is_categorical)
             if self.encoder.names_in is None:
@@ -116,11 +120,7 @@ class Inputs:
             if "contains NaN" not in str(error):
                 raise
             first = str(error).splitlines()[0].rstrip(".")
-            fill = (
-                ", or let missing='impute' fill them"
-                if "missing" in estimator.get_params(deep=False)
-                else " or fill them"
-            )
+            fill = ", or let missing='impute' fill them" if _imputes(estimator) else " or fill them"
             raise InputError(f"{first}: drop those rows{fill}") from None
         missing = np.isnan(values) if estimator.missing == "impute" else None
         return values, missing
@@ -176,6 +176,11 @@ def name_categories(kernel: Kernel, encoder: TableEncoder) -> None:
         if isinstance(part, OnColumns) and isinstance(part.columns, (str, list, tuple)):
             wanted = [part.columns] if isinstance(part.columns, str) else part.columns
             part.columns = [name for column in wanted for name in encoder.encoded_names(column)]
+
+
+def _imputes(estimator: Any) -> bool:
+    """Whether the user can ask the estimator to fill what is missing."""
+    return "missing" in estimator.get_params(deep=False)
 
 
 def _check_objects(X: Any) -> list[Any]:

@@ -54,16 +54,26 @@ def of_numbers(given: Any, outputs: int, noise: float) -> tuple[Likelihood, bool
     return OTHERS[name](), False
 
 
-def of_classes(given: Any, n_classes: int) -> Likelihood:
-    """The likelihood of a name, or a copy of one, for that many classes."""
+def of_classes(given: Any, n_classes: int, smooth_alone: bool = False) -> Likelihood:
+    """The likelihood of a name, or a copy of one, for that many classes.
+
+    ``smooth_alone`` refuses the robust max, whose density is a step.
+    """
+    kinds = [kind for kind in _OF_CLASSES if not (smooth_alone and kind is lik.RobustMax)]
+    names = [name for name, kind in _CLASSES.items() if kind in kinds]
+    if smooth_alone and (given == "robust-max" or isinstance(given, lik.RobustMax)):
+        raise InputError(
+            "likelihood must have a density that changes smoothly, for a network to learn from, but that of the robust "
+            "max is a step: take 'softmax'"
+        )
     if isinstance(given, Likelihood):
-        if not isinstance(given, _OF_CLASSES):
-            names = ", ".join(kind.__name__ for kind in _OF_CLASSES)
-            raise InputError(f"likelihood must be one of classes ({names}), got {type(given).__name__}")
+        if not isinstance(given, tuple(kinds)):
+            listed = ", ".join(kind.__name__ for kind in kinds)
+            raise InputError(f"likelihood must be one of classes ({listed}), got {type(given).__name__}")
         return copy.deepcopy(given)
     name = ("bernoulli" if n_classes == 2 else "softmax") if given == "auto" else given
-    if not isinstance(name, str) or name not in _CLASSES:
-        raise InputError(f"likelihood must be one of auto, {', '.join(_CLASSES)}, or a Likelihood, got {name!r}")
+    if not isinstance(name, str) or name not in names:
+        raise InputError(f"likelihood must be one of auto, {', '.join(names)}, or a Likelihood, got {name!r}")
     if name == "bernoulli" and n_classes > 2:
         raise InputError(f"likelihood='bernoulli' is for two classes, got {n_classes}: take 'softmax'")
     made: Likelihood = _CLASSES[name]()

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from stratagp.data.columns import is_missing
 from stratagp.errors import InputError
 
 
@@ -19,7 +20,7 @@ def check_targets(estimator: Any, y: Any, n: int, gaps: bool = False) -> Float[n
     """
     if y is None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
-    array = as_array(y, "y")
+    array = as_array(y, "y", f"; classes are a task for {estimator._classifier}")
     if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] == 0):
         raise InputError(f"y must be (n,) or (n, targets), got shape {array.shape}")
     check_length(array, n, "y")
@@ -44,10 +45,12 @@ def encode_labels(estimator: Any, y: Any, n: int) -> tuple[np.ndarray, np.ndarra
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     labels = column_or_1d(y, warn=True)
     check_length(labels, n, "y")
-    check_classification_targets(labels)
-    gaps = np.flatnonzero([label is None or label != label for label in labels])
+    gaps = np.flatnonzero([is_missing(label) or label != label for label in labels])
     if len(gaps):
         raise InputError(f"y has no label in row {gaps[0]}, and in {len(gaps)} of {n} rows: drop those rows")
+    if labels.dtype.kind == "f" and np.isinf(labels).any():
+        raise InputError(f"y has infinity in row {np.isinf(labels).argmax()}, which is no class: drop such rows")
+    check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise InputError(f"y must contain at least two classes, got only one class: {classes[0]!r} in all {n} rows")
@@ -70,19 +73,19 @@ def check_weights(sample_weight: Any, n: int) -> Float[np.ndarray, " n"] | None:
     return array
 
 
-def as_array(values: Any, name: str) -> np.ndarray:
-    """Numbers as float64."""
+def as_array(values: Any, name: str, remedy: str = "") -> np.ndarray:
+    """Numbers as float64; ``remedy`` ends the message about what is no number."""
     values = values.detach().cpu().numpy() if hasattr(values, "detach") else values
     array = np.asarray(values)
     if array.dtype.kind == "c":
         raise InputError(f"Complex data not supported: {name} must hold real numbers")
     if array.dtype.kind in "USMm":
-        raise InputError(f"{name} must hold numbers, got {array.dtype}; classes are a task for GPClassifier")
+        raise InputError(f"{name} must hold numbers, got {array.dtype}{remedy}")
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError):
         example = next((v for v in array.ravel() if not isinstance(v, (int, float, np.number))), array.ravel()[0])
-        raise InputError(f"{name} must hold numbers, got {example!r}; classes are a task for GPClassifier") from None
+        raise InputError(f"{name} must hold numbers, got {example!r}{remedy}") from None
 
 
 def check_length(array: np.ndarray, n: int, name: str) -> None:

@@ -49,6 +49,7 @@ class VariationalEstimator(Batched):
     """An estimator whose model is trained by mini-batches in phases."""
 
     missing = "raise"
+    _classifier = "AutoGPClassifier"
 
     def __init__(
         self,
