@@ -72,6 +72,15 @@ class WithExpectations(Kernel):
         one = Term(z.new_ones(()), torch.zeros_like(z[..., :1, :]))
         return _total([_expect(term, one, q, z, z) for term in terms_of(self, _columns(q, z))])
 
+    def psi1_along(
+        self, q: Gaussian, z: Float[Tensor, "*qz m d"], direction: Float[Tensor, " d"]
+    ) -> Float[Tensor, "*q n m"]:
+        """``E (direction·x) k(x, z)``."""
+        q, z = self._belief(q), self._points(z, "z")
+        line = Term(z.new_ones(()), torch.zeros_like(z[..., :1, :]), (direction.expand(1, -1),))
+        ones = torch.ones_like(z)
+        return _total([_expect(term, line, q, z, ones) for term in terms_of(self, _columns(q, z))])
+
     def psi2(self, q: Gaussian, z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m m"]:
         """``E k(x, z) k(x, z')``."""
         q, z = self._belief(q), self._points(z, "z")

@@ -6,3 +6,5 @@ from stratagp.layers.features import Features as Features
 from stratagp.layers.grid import Grid as Grid
 from stratagp.layers.inducing import Inducing as Inducing
 from stratagp.layers.stack import Stack as Stack
+from stratagp.layers.uncertain import LatentRows as LatentRows
+from stratagp.layers.uncertain import Noisy as Noisy

@@ -34,6 +34,7 @@ from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 from stratagp.kernels.base import as_tensor
 from stratagp.layers.base import CovarianceName, Layer, with_jitter
+from stratagp.layers.expected import expected_belief
 from stratagp.linalg import cholesky
 from stratagp.linalg.lower import lower_inverse, lower_product, lower_times, transposed_times
 from stratagp.linalg.once import first_derivative_only
@@ -97,7 +98,7 @@ class Inducing(Layer):
             return lower_inverse(self.factor())
 
     def forward(self, x: Any, whitener: Float[Tensor, "*q m m"] | None = None) -> Gaussian | Mixture:
-        """The belief at points ``*s n d``, each part ``*s n q``.
+        """The belief at points ``*s n d``, each part ``*s n q``; at a Gaussian over points, its moments.
 
         ``whitener`` is :meth:`whitener` where it is known, for predictions: gradients would not pass through it.
         """
@@ -105,6 +106,8 @@ class Inducing(Layer):
             raise InputError(
                 "a known whitener is for predictions: call the layer inside torch.no_grad(), or without it"
             )
+        if isinstance(x, Gaussian):
+            return self._expected(x)
         x = as_tensor(x, "x")
         if x.dim() < 2 or x.shape[-1] != self.z.shape[-1]:
             raise InputError(
@@ -156,6 +159,12 @@ class Inducing(Layer):
         factor, failed = torch.linalg.cholesky_ex(kzz.detach())
         suffices = not failed.any() and _is_well_conditioned(factor)
         return (kzz, lower_inverse(factor)) if suffices else None
+
+    def _expected(self, x: Gaussian) -> Gaussian:
+        """The belief at uncertain points, by :mod:`stratagp.layers.expected`."""
+        rows = Gaussian(*(part.double().flatten(0, -2) for part in x))
+        found = expected_belief(self.kernel, self.z.double(), self.factor(), self.posterior, self.mean, rows)
+        return Gaussian(*(part.unflatten(0, x.mean.shape[:-1]).to(x.mean) for part in found))
 
     def _rows(self, x: Float[Tensor, "n d"], whitener: Float[Tensor, "*q m m"] | None) -> Gaussian | Mixture:
         mean, kxz, kdiag = in_precision(_Prior(self.kernel, self.mean), x.dtype, x, self.z.to(x))

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.kernels.base import as_tensor
-from stratagp.layers import Layer
-from stratagp.likelihoods import Likelihood, RobustMax, Sampled
+from stratagp.layers import Layer, Stack
+from stratagp.likelihoods import GaussianNoise, Likelihood, RobustMax, Sampled
 from stratagp.objectives.elbo import Bound, expected_log_prob
 from stratagp.objectives.elbo import elbo as lower_bound  # the class has a method of that name
 from stratagp.objectives.predictive import log_predictive_of
@@ -65,7 +65,7 @@ class Chain(Parameterised):
         x: Any,
         y: Any,
         objective: Callable[..., Any] = lower_bound,
-        natural: bool | None = None,
+        natural: bool | Sequence[FullGaussian] | None = None,
         penalty: Callable[[], Tensor] | None = None,
         **options: Any,
     ) -> History:
@@ -74,9 +74,10 @@ class Chain(Parameterised):
         Arguments:
             objective: a function of (layer, likelihood, x, y, num_data) with a ``value``: ``elbo``, ``leave_one_out``
                 or ``predictive_bound`` of :mod:`stratagp.objectives`.
-            natural: whether a Gaussian posterior moves by natural gradients, which take fewer steps but need the bound
-                itself without sampling noise; by default where the objective is ``elbo``, nothing is sampled and the
-                likelihood is not :class:`RobustMax`, whose steps lead them to the most frequent class and no further.
+            natural: whether Gaussian posteriors move by natural gradients, or which of them; these take fewer steps but
+                need the bound itself without sampling noise; by default where the objective is ``elbo``, nothing is
+                sampled and the likelihood is not :class:`RobustMax`, whose steps lead them to the most frequent class
+                and no further.
             penalty: what is added to the objective, such as the ``log_prior`` of parameters with priors.
             options: those of :func:`stratagp.training.loop.train`: batch_size, epochs, steps, rate, natural_rate,
                 generator, progress, ….
@@ -87,7 +88,7 @@ class Chain(Parameterised):
                 pass
         if natural is None:
             natural = objective is lower_bound and not _is_noisy(self.likelihood)
-        posteriors = _gaussians(self.layer) if natural else []
+        posteriors = (_gaussians(self.layer) if natural else []) if isinstance(natural, bool) else list(natural)
 
         def value(x: Tensor, y: Tensor) -> Tensor:
             found: Tensor = objective(self.layer, self.likelihood, x, columns(y), len(data[0])).value
@@ -113,19 +114,21 @@ class Chain(Parameterised):
 
     def predict(self, x: Any) -> Gaussian:
         """Mean and variance of observations at each row: of targets, or of labels (whose means are probabilities)."""
+        whole = not isinstance(self.observed, GaussianNoise)  # which needs no more than moments
         with torch.no_grad():
-            return _joined([predict(self.likelihood, belief) for belief in self._beliefs(x)])
+            return _joined([predict(self.likelihood, belief) for belief in self._beliefs(x, whole)])
 
     def quantiles(self, x: Any, levels: Sequence[float]) -> Float[Tensor, "l n p"]:
         """The values that observations stay below with the given probabilities, at each row."""
         with torch.no_grad():
-            return torch.cat([self.likelihood.quantiles(_double(belief), levels) for belief in self._beliefs(x)], 1)
+            beliefs = self._beliefs(x, whole=True)
+            return torch.cat([self.likelihood.quantiles(_double(belief), levels) for belief in beliefs], 1)
 
     def log_predictive(self, x: Any, y: Any) -> Float[Tensor, " n"]:
         """``log p(yₙ | xₙ)`` of each row: the score of predictions."""
         targets = self._chunks(table(y, "y"), "y")
         with torch.no_grad():
-            pairs = zip(self._beliefs(x), targets, strict=True)
+            pairs = zip(self._beliefs(x, whole=True), targets, strict=True)
             return torch.cat([log_predictive_of(self.likelihood, columns(part), belief) for belief, part in pairs])
 
     def bound(self, x: Any, y: Any) -> Float[Tensor, ""]:
@@ -136,17 +139,21 @@ class Chain(Parameterised):
             fits = [expected_log_prob(self.observed, columns(part), belief).double().sum() for belief, part in pairs]
             return torch.stack(fits).sum() - self.layer.kl()
 
-    def _beliefs(self, x: Any) -> Iterator[Any]:
-        """The belief at one chunk of rows after another, in evaluation mode."""
-        for chunk in self._chunks(table(x, "x"), "x"):
-            yield self._belief_at(chunk)
+    def _beliefs(self, x: Any, whole: bool = False) -> Iterator[Any]:
+        """The belief at one chunk of rows after another, in evaluation mode.
 
-    def _belief_at(self, x: Tensor) -> Any:
-        training = self.training
+        ``whole`` asks for the distribution and not only its moments, where hidden layers are uncertain.
+        """
+        for chunk in self._chunks(table(x, "x"), "x"):
+            yield self._belief_at(chunk, whole)
+
+    def _belief_at(self, x: Tensor, whole: bool) -> Any:
+        layer, training = self.layer, self.training
         self.eval()
         try:
             with torch.no_grad():
-                return self.layer(x)
+                sampled = isinstance(layer, Stack) and (whole or layer.propagate == "samples")
+                return layer.predictive(x) if sampled else layer(x)
         finally:
             self.train(training)
 

@@ -79,7 +79,7 @@ class StochasticGP(Chain):
             a = torch.linalg.solve_triangular(self.layer.factor(), self.kernel(z, x), upper=False)
             return self.layer.posterior.covariance(a, self.kernel(x))
 
-    def _beliefs(self, x: Any) -> Iterator[Any]:
+    def _beliefs(self, x: Any, whole: bool = False) -> Iterator[Any]:
         """The belief at one chunk of rows after another, with one factor for all."""
         whitener = self.layer.whitener()
         for chunk in self._chunks(table(x, "x"), "x"):

@@ -1,0 +1,195 @@
+"""DFGP: the deep feed-forward Gaussian process (Kandemir and Hamprecht 2015).
+
+    b_r ~ GP(0, k_r),  r = 1 … ν,        f | B ~ GP(0, k) in the space of b,        y ~ p(y | f)
+
+Each hidden process is sparse, with inducing rows of its own and possibly columns of its own (a view: multiple kernel
+learning). The belief about its inducing values is a Gaussian, which makes the objective a bound on the evidence, or a
+point, as in the paper. The output process is read through the expectations of its kernel: an RBF, one with a metric, or
+a linear kernel, for which the covariance of ``f`` has a Wishart process as its prior. Regression is by the collapsed
+bound of :class:`~stratagp.models.random_inputs.RandomInputGP`, all else by a :class:`~stratagp.models.chain.Chain`,
+which may also propagate samples.
+
+Training starts where the hidden processes have seen something: each is fitted by least squares to a target of its own,
+a principal component of the rows, with lengthscales that make it nearly linear. The output's inducing points start at
+centres of the latent rows. A Gaussian belief about hidden values is trained as a point first and then widened: from the
+start, its divergence would switch off hidden processes before these have become of use.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.errors import InputError
+from stratagp.kernels import RBF, Kernel, Linear, MetricRBF, Separate
+from stratagp.layers import Inducing, Layer, Stack
+from stratagp.likelihoods import Likelihood, Sampled
+from stratagp.linalg.lower import lower_times
+from stratagp.means import Mean
+from stratagp.models.chain import Chain
+from stratagp.models.random_inputs import RandomInputGP
+from stratagp.parameters import real
+from stratagp.posteriors import Delta, FullGaussian
+from stratagp.training.inducing import kmeans_points
+from stratagp.training.start import spreads, start_from_data
+
+OUTPUT_KERNELS = ("rbf", "ard", "metric", "linear", "rbf + linear")
+_CERTAINTY = 0.1  # standard deviation of whitened values at the start
+_STRETCH = 3.0  # of lengthscales of hidden processes at the start
+_RIDGE = 1e-3  # of the least squares that hidden processes start from, as a share of the mean square
+
+
+def hidden_layer(
+    x: Float[Tensor, "n d"],
+    targets: Float[Tensor, "n q"],
+    kernels: Kernel | Sequence[Kernel],
+    n_inducing: int = 10,
+    generator: torch.Generator | None = None,
+) -> Inducing:
+    """Sparse processes that start at ``targets``, one for each column, with inducing points from rows at random.
+
+    Arguments:
+        x: rows of inputs; every process sees those columns that its kernel is on.
+        kernels: one that each process gets a copy of, or a kernel for each.
+        n_inducing: of each process.
+
+    The belief about inducing values is a point, until :func:`widen` makes a Gaussian of it.
+
+    >>> x = torch.linspace(-2, 2, 50, dtype=torch.float64)[:, None]
+    >>> layer = hidden_layer(x, x.sin(), RBF(1.0, variance=1.0), 8)
+    >>> bool((layer(x).mean - x.sin()).abs().max() < 0.05)
+    True
+    """
+    functions = targets.shape[1]
+    own = [kernels] * functions if isinstance(kernels, Kernel) else list(kernels)
+    if len(own) != functions:
+        raise InputError(f"kernels must have one for each of {functions} hidden processes, got {len(own)}")
+    started = [_nearly_linear(start_from_data(copy.deepcopy(kernel), x, x[:, 0])) for kernel in own]
+    alike = isinstance(kernels, Kernel)
+    kernel = started[0].replicate(functions) if alike else Separate(started)
+    m = min(n_inducing, len(x))
+    rows = torch.stack([torch.randperm(len(x), generator=generator)[:m] for _ in range(functions)])
+    z = real(x[rows], name="z", unit=spreads(x))
+    layer = Inducing(kernel, z, Delta(m, functions))
+    with torch.no_grad():
+        a = lower_times(layer.whitener(), kernel(layer.z, x.expand(functions, -1, -1)))
+        ridge = _RIDGE * a.square().mean((1, 2))[:, None, None] * len(x) * torch.eye(m, dtype=a.dtype)
+        fitted = torch.linalg.solve(a @ a.mT + ridge, a @ targets.mT[..., None]).squeeze(-1)
+        layer.posterior.mean.copy_(fitted)
+    return layer
+
+
+def widen(layer: Layer) -> None:
+    """Make Gaussians, narrow ones, of all beliefs about inducing values that are points."""
+    for part in layer.modules():
+        if isinstance(part, Inducing) and isinstance(part.posterior, Delta):
+            functions, m = part.posterior.shape
+            wide = FullGaussian(m, functions)
+            with torch.no_grad():
+                wide.mean.copy_(part.posterior.mean)
+                wide.scale.mul_(_CERTAINTY)
+            part.posterior = wide
+
+
+def principal_targets(x: Float[Tensor, "n d"], n_hidden: int) -> Float[Tensor, "n q"]:
+    """Principal components of the rows, of a standard deviation of one; they repeat where there are too few."""
+    scaled = (x - x.mean(0)) / spreads(x)
+    found = torch.linalg.svd(scaled, full_matrices=False)[0]
+    found = found[:, [i % found.shape[1] for i in range(n_hidden)]]
+    return (found - found.mean(0)) / spreads(found)
+
+
+def linear_targets(x: Float[Tensor, "n d"], y: Float[Tensor, "n p"]) -> Float[Tensor, "n 1"]:
+    """The first principal component of what is linear in ``y``: where a process starts that sees a few columns."""
+    scaled = (x - x.mean(0)) / spreads(x)
+    ridge = _RIDGE * len(x) * torch.eye(x.shape[1], dtype=x.dtype)
+    fitted = scaled @ torch.linalg.solve(scaled.mT @ scaled + ridge, scaled.mT @ (y - y.mean(0)))
+    return principal_targets(fitted, 1)
+
+
+def output_kernel(name: str | Kernel, columns: int) -> Kernel:
+    """A kernel of the latent space by its name."""
+    if isinstance(name, Kernel):
+        return copy.deepcopy(name).bind(columns)
+    if name not in OUTPUT_KERNELS:
+        raise InputError(f"output_kernel must be a kernel or one of {', '.join(OUTPUT_KERNELS)}, got {name!r}")
+    if name == "metric":
+        start = torch.eye(columns, dtype=torch.float64) / columns**0.5
+        return MetricRBF(start)
+    if name == "linear":
+        return Linear(1.0 / columns, ard=columns)
+    return (RBF(ard=name == "ard") + Linear() if name == "rbf + linear" else RBF(ard=name == "ard")).bind(columns)
+
+
+def dfgp_regression(
+    hidden: Layer,
+    kernel: Kernel,
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, "n p"],
+    n_inducing: int = 10,
+    mean: Mean | None = None,
+    noise: Any = 0.1,
+) -> RandomInputGP:
+    """The collapsed model on a hidden layer, its inducing points at centres of the latent rows.
+
+    A linear kernel is in weight space: its inducing points are the unit vectors, which do not move.
+    """
+    kernel, z = _start_output(hidden, kernel, x, n_inducing)
+    return RandomInputGP(hidden, kernel, z, mean, noise)
+
+
+def dfgp_chain(
+    hidden: Layer,
+    kernel: Kernel,
+    likelihood: Likelihood,
+    x: Float[Tensor, "n d"],
+    outputs: int = 1,
+    n_inducing: int = 10,
+    propagate: str = "samples",
+    n_samples: int = 5,
+    sampled: int | None = None,
+    generator: torch.Generator | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Chain:
+    """The model with any likelihood, trained by batches.
+
+    Arguments:
+        hidden: a hidden layer, or a stack of them.
+        propagate: what the output process sees of hidden ones, "samples" or "moments".
+        n_samples: of hidden values of each row, in training.
+        sampled: samples of the likelihood's functions, where it has no quadrature.
+    """
+    functions = likelihood.functions(outputs)
+    kernel, z = _start_output(hidden, kernel, x, n_inducing)
+    output = Inducing(kernel, z, functions=functions)
+    with torch.no_grad():
+        output.posterior.scale.mul_(_CERTAINTY)
+    below = list(hidden.layers) if isinstance(hidden, Stack) else [hidden]
+    layer = Stack(*below, output, propagate=propagate, n_samples=n_samples, generator=generator)
+    observed = likelihood if sampled is None else Sampled(likelihood, sampled, generator)
+    return Chain(layer, observed, dtype)
+
+
+def _nearly_linear(kernel: Kernel) -> Kernel:
+    """Lengthscales that nobody chose, longer than the data suggest."""
+    with torch.no_grad():
+        for item in kernel.named_values():
+            if item.parameter.open and item.name.endswith("lengthscale"):
+                item.parameter.assign(_STRETCH * item.parameter.natural)
+                item.parameter.open = True
+    return kernel
+
+
+def _start_output(hidden: Layer, kernel: Kernel, x: Tensor, n_inducing: int) -> tuple[Kernel, Any]:
+    with torch.no_grad():
+        belief = hidden(x)
+        h = belief if isinstance(belief, Tensor) else belief.mean
+        kernel = start_from_data(kernel, h, h[:, 0])
+        if isinstance(kernel, Linear):
+            return kernel, real(torch.eye(h.shape[1], dtype=torch.float64), trainable=False, name="z")
+        return kernel, real(kmeans_points(h, n_inducing), name="z", unit=spreads(h))
