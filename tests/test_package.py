@@ -45,6 +45,14 @@ def test_import_loads_no_extra() -> None:
     assert run.stdout.strip() == "[]"
 
 
+def test_a_star_brings_the_estimators_and_what_is_public() -> None:
+    found: dict[str, object] = {}
+    exec("from stratagp import *", found)
+    assert {*stratagp._ESTIMATORS, "ExactGP", "kernels", "positive"} <= set(found)
+    public = {name for name, value in vars(stratagp).items() if getattr(value, "__module__", "").startswith("stratagp")}
+    assert {name for name in public if not name.startswith("_")} <= set(stratagp.__all__)
+
+
 def test_shapes_are_checked_in_this_session() -> None:
     with pytest.raises(TypeError, match="x"):
         scaled_sqdist(torch.zeros(3), torch.zeros(2, 1), torch.tensor(1.0))

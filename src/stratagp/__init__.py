@@ -22,22 +22,47 @@ from stratagp.parameters import positive as positive
 if TYPE_CHECKING:
     from stratagp.estimators import AutoGPClassifier as AutoGPClassifier
     from stratagp.estimators import AutoGPRegressor as AutoGPRegressor
+    from stratagp.estimators import DFGPClassifier as DFGPClassifier
+    from stratagp.estimators import DFGPRegressor as DFGPRegressor
     from stratagp.estimators import DKLClassifier as DKLClassifier
     from stratagp.estimators import DKLRegressor as DKLRegressor
     from stratagp.estimators import GPClassifier as GPClassifier
     from stratagp.estimators import GPRegressor as GPRegressor
     from stratagp.estimators import StudentTProcessRegressor as StudentTProcessRegressor
+    from stratagp.estimators import WishartProcessRegressor as WishartProcessRegressor
 
 __version__ = version("stratagp")
 _ESTIMATORS = (
     "AutoGPClassifier",
     "AutoGPRegressor",
+    "DFGPClassifier",
+    "DFGPRegressor",
     "DKLClassifier",
     "DKLRegressor",
     "GPClassifier",
     "GPRegressor",
     "StudentTProcessRegressor",
+    "WishartProcessRegressor",
 )
+
+if not TYPE_CHECKING:  # checkers of types read the imports above, and want no list that is put together
+    __all__ = [
+        "ExactGP",
+        "GPClassification",
+        "HeteroscedasticGP",
+        "MulticlassLaplace",
+        "SparseGP",
+        "StudentTProcess",
+        "bounded",
+        "kernels",
+        "likelihoods",
+        "linalg",
+        "means",
+        "metrics",
+        "positive",
+        "priors",
+        *_ESTIMATORS,
+    ]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,9 @@
 from stratagp.estimators.autogp import AutoGPClassifier as AutoGPClassifier
 from stratagp.estimators.autogp import AutoGPRegressor as AutoGPRegressor
 from stratagp.estimators.classifier import GPClassifier as GPClassifier
+from stratagp.estimators.dfgp import DFGPClassifier as DFGPClassifier
+from stratagp.estimators.dfgp import DFGPRegressor as DFGPRegressor
+from stratagp.estimators.dfgp import WishartProcessRegressor as WishartProcessRegressor
 from stratagp.estimators.dkl import DKLClassifier as DKLClassifier
 from stratagp.estimators.dkl import DKLRegressor as DKLRegressor
 from stratagp.estimators.regressor import GPRegressor as GPRegressor

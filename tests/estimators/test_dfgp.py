@@ -1,0 +1,159 @@
+"""The estimators of deep feed-forward processes: scikit-learn's checks, known truths, views and errors."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from stratagp import kernels as k
+from stratagp.errors import InputError
+from stratagp.estimators import DFGPClassifier, DFGPRegressor, WishartProcessRegressor
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, size=(300, 3))
+F = np.tanh(4 * X[:, 0]) * X[:, 1]
+Y = F + 0.05 * RNG.normal(size=300)
+COLOURS = np.where(X[:, 0] * X[:, 1] > 0, "red", np.where(X[:, 2] > 0, "green", "blue"))
+SMALL = {"n_inducing": 12, "random_state": 0}
+
+pytestmark = pytest.mark.filterwarnings("ignore::stratagp.errors.ConvergenceWarning")  # stopped early on purpose
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch):
+    """Toys need no thousand steps."""
+    monkeypatch.setattr("stratagp.estimators.deep_process.DeepProcessEstimator.least_steps", 12)
+
+
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks(
+    [
+        DFGPRegressor(n_hidden=2, n_inducing=6, max_iterations=20, random_state=0),
+        DFGPClassifier(n_hidden=2, n_inducing=6, max_epochs=40, rate=0.1, propagate="moments", random_state=0),
+        WishartProcessRegressor(dof=2, n_inducing=6, max_iterations=20, random_state=0),
+    ]
+)
+def test_scikit_learn_accepts(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_iterations": 100},
+        {"hidden": "point", "max_iterations": 60},
+        {"output_kernel": "linear", "max_iterations": 100},
+        {"output_kernel": k.RBF() + k.Linear(), "max_iterations": 60},
+        {"n_layers": 3, "max_iterations": 60},
+        {"inference": "batches", "max_epochs": 120, "batch_size": 150},
+        {"propagate": "samples", "max_epochs": 120, "batch_size": 150, "rate": 0.03},
+    ],
+    ids=str,
+)
+def test_a_function_is_found_with_honest_intervals(options):
+    dfgp = DFGPRegressor(**SMALL, **options).fit(X[:200], Y[:200])
+    assert np.sqrt(np.mean((dfgp.predict(X[200:]) - F[200:]) ** 2)) < 0.15  # of 0.46
+    low, high = dfgp.predict_interval(X[200:])
+    assert 0.88 < np.mean((low < Y[200:]) & (Y[200:] < high)) <= 1
+    assert dfgp.log_predictive_density(X[200:], Y[200:]).mean() > 0.2  # a constant has -0.65
+
+
+@pytest.mark.parametrize("propagate", ["samples", "moments"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_classes(propagate, classes):
+    y = COLOURS if classes == 3 else COLOURS == "red"
+    dfgp = DFGPClassifier(**SMALL, propagate=propagate, max_epochs=200, batch_size=200, rate=0.05)
+    found = dfgp.fit(X[:200], y[:200]).predict_proba(X[200:])
+    np.testing.assert_allclose(found.sum(1), 1, atol=1e-9)
+    chosen = found[np.arange(100), np.searchsorted(dfgp.classes_, y[200:])]
+    assert -np.log(chosen).mean() < 0.6 * np.log(classes)
+    assert dfgp.score(X[200:], y[200:]) > 0.8
+
+
+def test_views_by_columns_names_and_arrays_are_the_same():
+    options = {**SMALL, "max_iterations": 20}
+    by_slice = DFGPRegressor(views=[slice(0, 2), slice(2, 3)], **options).fit(X, Y)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    by_name = DFGPRegressor(views={"first": ["a", "b"], "last": "c"}, **options).fit(frame, Y)
+    by_array = DFGPRegressor(**options).fit([X[:, :2], X[:, 2:]], Y)
+    expected = by_slice.predict(X)
+    np.testing.assert_allclose(by_name.predict(frame), expected, atol=1e-8)
+    np.testing.assert_allclose(by_array.predict([X[:, :2], X[:, 2:]]), expected, atol=1e-8)
+    assert by_slice.transform(X).shape == (300, 2)
+    influence = by_name.influence(frame)
+    assert influence["first"] > 0.9
+    assert abs(sum(influence.values()) - 1) < 1e-9
+
+
+def test_views_may_differ_in_kernels():
+    dfgp = DFGPRegressor(views=[[0, 1], [2]], view_kernels=[k.Matern(ard=True), k.Linear()], max_iterations=30, **SMALL)
+    assert dfgp.fit(X, Y).score(X, Y) > 0.5
+
+
+def test_several_targets_and_categories():
+    frame = pd.DataFrame({"x": X[:, 0], "z": X[:, 1], "kind": COLOURS})
+    dfgp = DFGPRegressor(max_iterations=30, **SMALL).fit(frame, np.stack([Y, -2 * Y], 1))
+    mean, std = dfgp.predict(frame[:4], return_std=True)
+    assert mean.shape == std.shape == (4, 2)
+    assert dfgp.sample_y(frame[:4], 3).shape == (4, 2, 3)
+
+
+def test_counts():
+    counts = RNG.poisson(np.exp(1 + F))
+    dfgp = DFGPRegressor(likelihood="poisson", max_epochs=150, batch_size=300, rate=0.05, **SMALL).fit(X, counts)
+    rates = dfgp.predict(X)
+    assert np.mean(np.abs(rates - np.exp(1 + F))) < 0.6 * np.mean(np.abs(np.exp(1 + F) - counts.mean()))
+
+
+def test_the_latent_coordinates_and_their_doubt():
+    dfgp = DFGPRegressor(n_hidden=2, max_iterations=20, **SMALL).fit(X, Y)
+    mean, std = dfgp.transform(X[:5], return_std=True)
+    assert mean.shape == (5, 2)
+    assert bool((std > 0).all())
+    np.testing.assert_allclose(dfgp.transform(X[:1]), mean[:1], atol=1e-10)
+    assert dfgp.transform(100 + X[:5], return_std=True)[1].min() > std.max()
+
+
+def test_the_same_seed_gives_the_same_model():
+    one, two = (DFGPRegressor(max_iterations=10, **SMALL).fit(X, Y) for _ in range(2))
+    np.testing.assert_array_equal(one.predict(X), two.predict(X))
+    again = pickle.loads(pickle.dumps(one))
+    np.testing.assert_array_equal(again.predict(X), one.predict(X))
+    assert clone(one).get_params() == one.get_params()
+
+
+BAD = {
+    "n_hidden": 0,
+    "n_layers": 1,
+    "hidden": "map",
+    "output_kernel": "matern",
+    "inference": "laplace",
+    "propagate": "both",
+    "n_samples": 0,
+    "views": "all",
+    "view_kernels": [k.RBF()],
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_options(name):
+    views = {"views": [[0], [1]]} if name == "view_kernels" else {}
+    with pytest.raises(InputError, match=name):
+        DFGPRegressor(**{**views, name: BAD[name]}).fit(X, Y)
+
+
+def test_bad_views():
+    with pytest.raises(InputError, match="there is no column 7"):
+        DFGPRegressor(views=[[0], [7]]).fit(X, Y)
+    with pytest.raises(InputError, match="same rows in each view"):
+        DFGPRegressor().fit([X[:, :2], X[:10, 2:]], Y)
+    with pytest.raises(InputError, match="leave out views"):
+        DFGPRegressor(views=[[0]]).fit([X[:, :2], X[:, 2:]], Y)
+    fitted = DFGPRegressor(max_iterations=2, **SMALL).fit([X[:, :2], X[:, 2:]], Y)
+    with pytest.raises(InputError, match="an array for each view, as in fit: view 0 with 2 columns"):
+        fitted.predict(X)
+    with pytest.raises(InputError, match="is for Gaussian noise"):
+        DFGPRegressor(inference="collapsed", likelihood="laplace").fit(X, Y)
