@@ -22,6 +22,7 @@ from stratagp.parameters import positive as positive
 if TYPE_CHECKING:
     from stratagp.estimators import AutoGPClassifier as AutoGPClassifier
     from stratagp.estimators import AutoGPRegressor as AutoGPRegressor
+    from stratagp.estimators import BayesianGPLVM as BayesianGPLVM
     from stratagp.estimators import DFGPClassifier as DFGPClassifier
     from stratagp.estimators import DFGPRegressor as DFGPRegressor
     from stratagp.estimators import DKLClassifier as DKLClassifier
@@ -35,6 +36,7 @@ __version__ = version("stratagp")
 _ESTIMATORS = (
     "AutoGPClassifier",
     "AutoGPRegressor",
+    "BayesianGPLVM",
     "DFGPClassifier",
     "DFGPRegressor",
     "DKLClassifier",

@@ -8,5 +8,6 @@ from stratagp.estimators.dfgp import DFGPRegressor as DFGPRegressor
 from stratagp.estimators.dfgp import WishartProcessRegressor as WishartProcessRegressor
 from stratagp.estimators.dkl import DKLClassifier as DKLClassifier
 from stratagp.estimators.dkl import DKLRegressor as DKLRegressor
+from stratagp.estimators.gplvm import BayesianGPLVM as BayesianGPLVM
 from stratagp.estimators.regressor import GPRegressor as GPRegressor
 from stratagp.estimators.student_t import StudentTProcessRegressor as StudentTProcessRegressor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from stratagp.errors import InputError
+from stratagp.errors import ConvergenceWarning, InputError
 from stratagp.estimators.base import check_whole_number
 from stratagp.estimators.batched import Batched
 from stratagp.estimators.engines import Data, learnt_noise
@@ -33,7 +34,7 @@ from stratagp.models.dfgp import (
 )
 from stratagp.objectives import elbo
 from stratagp.objectives.curvature import curvature_bound
-from stratagp.training.lbfgs import maximise
+from stratagp.training.lbfgs import Result, maximise
 from stratagp.training.loop import History
 from stratagp.types import Gaussian
 
@@ -46,9 +47,11 @@ class DeepProcessEstimator(TransformerMixin, Batched):
     """Hidden processes, an output process that sees them, and a likelihood."""
 
     missing = "raise"
+    least_steps = 500
     _classifier = "DFGPClassifier"
     inputs_: ViewInputs
     histories_: list[History]
+    result_: Result
 
     def __init__(
         self,
@@ -101,10 +104,7 @@ class DeepProcessEstimator(TransformerMixin, Batched):
         self.verbose = verbose
 
     def transform(self, X: Any, return_std: bool = False) -> Any:
-        """The latent coordinates of rows, ``n ν``: what the output process sees; with standard deviations if asked.
-
-        They are in the order of the hidden processes, or of the views.
-        """
+        """The latent coordinates of rows, one for each hidden process or view; with standard deviations if asked."""
         belief = self._latent(X)
         mean = belief.mean.double().numpy()
         return (mean, belief.var.double().sqrt().numpy()) if return_std else mean
@@ -206,8 +206,10 @@ class DeepProcessEstimator(TransformerMixin, Batched):
             return model.log_evidence(data.x, data.y) + penalty()
 
         for share in self._shares(self.max_iterations):
-            result = maximise(score, model.parameters(), share)
-            self._say(f"{result.value:.3f} after {result.evaluations} evaluations: {result.message}")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # the limit is how long training lasts
+                self.result_ = maximise(score, model.parameters(), share)
+            self._say(f"{self.result_.value:.3f} after {self.result_.evaluations} evaluations: {self.result_.message}")
             self._widen(below)
         self.histories_ = []
         return model.condition(data.x, data.y)

@@ -36,7 +36,7 @@ class DFGPRegressor(BatchedRegressor, DeepProcessEstimator):
         propagate: what the output process sees of hidden ones in training by batches: their "moments", in closed form
             for Gaussian noise and an approximation otherwise; or "samples". "auto" takes moments for Gaussian noise.
         n_samples: of hidden values of each row, with "samples".
-        max_iterations: of L-BFGS.
+        max_iterations: of L-BFGS; ``result_`` tells how it ended.
         max_epochs, batch_size, rate, validation, patience: of training by batches, as in :class:`AutoGPRegressor`.
         standardise: "both" inputs and targets, "targets" or "none".
         categorical, encoding, random_state, verbose: as in :class:`GPRegressor`.
@@ -64,7 +64,7 @@ class DFGPClassifier(BatchedClassifier, DeepProcessEstimator):
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(-1, 1, size=(200, 2))
-    >>> dfgp = DFGPClassifier(n_hidden=2, n_inducing=10, random_state=0)
+    >>> dfgp = DFGPClassifier(n_hidden=2, n_inducing=10, max_epochs=1, random_state=0)
     >>> dfgp.fit(X, np.where(X[:, 0] * X[:, 1] > 0, "same", "other")).predict([[0.5, 0.5], [0.5, -0.5]])
     array(['same', 'other'], dtype='<U5')
     """

@@ -80,7 +80,7 @@ def _positions(columns: Any, names: list[str]) -> set[int]:
 
 def _arrays(X: Any) -> dict[str, np.ndarray] | None:
     """An array for each view, by name, where ``X`` is that; None where it is one table."""
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not hasattr(X, "shape"):  # a sparse matrix of keys is a mapping too
         parts = {str(name): np.asarray(part) for name, part in X.items()}
     elif isinstance(X, (list, tuple)) and X and all(getattr(part, "ndim", 0) == 2 for part in X):
         parts = {f"view {i}": np.asarray(part) for i, part in enumerate(X)}
