@@ -123,7 +123,10 @@ def train_all(task: Task, data: Fold, features: Features, head: Mixed, seed: int
     """Everything from where the network stands, the network with a tenth of its rate."""
     generator = torch.Generator().manual_seed(seed)
     model = svdkl(features, head, grid_size=GRID, n_samples=SAMPLES, generator=generator)
+    return train_model(task, data, features, model, seed)
 
+
+def train_model(task: Task, data: Fold, features: Features, model: Chain, seed: int) -> Chain:
     def score() -> float:
         features.settle(data.x[:: 1 + len(data.x) // SETTLE])
         return -scores(model.predict(data.x_held).mean.double(), data.y_held)["nlp"]
