@@ -9,8 +9,10 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from stratagp import kernels as k
+from stratagp import positive
 from stratagp.errors import InputError
 from stratagp.estimators import DFGPClassifier, DFGPRegressor, WishartProcessRegressor
+from stratagp.likelihoods import GaussianNoise
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, size=(300, 3))
@@ -106,6 +108,29 @@ def test_counts():
     dfgp = DFGPRegressor(likelihood="poisson", max_epochs=150, batch_size=300, rate=0.05, **SMALL).fit(X, counts)
     rates = dfgp.predict(X)
     assert np.mean(np.abs(rates - np.exp(1 + F))) < 0.6 * np.mean(np.abs(np.exp(1 + F) - counts.mean()))
+
+
+def test_a_given_noise_is_kept():
+    noise = GaussianNoise(positive(0.37, trainable=False))
+    dfgp = DFGPRegressor(likelihood=noise, max_iterations=4, **SMALL).fit(X, Y)
+    assert abs(dfgp.model_.likelihood.noise.item() - 0.37) < 1e-9
+
+
+def test_no_iterations_leave_the_start():
+    dfgp = DFGPRegressor(n_hidden=2, max_iterations=0, **SMALL).fit(X, Y)
+    np.testing.assert_allclose(dfgp.kernel_.lengthscale.detach().numpy(), 2**0.5, rtol=0.1)
+    assert dfgp.result_.evaluations == 1
+
+
+def test_tables_of_values_and_columns_by_category():
+    frame = pd.DataFrame({"x": X[:, 0], "z": X[:, 1], "kind": COLOURS})
+    options = {**SMALL, "max_iterations": 4}
+    dfgp = DFGPRegressor(views=[["x", "z"], ["kind"]], **options).fit(frame, Y)
+    assert any("lengthscale" in row.name for row in dfgp.hyperparameters_.rows)
+    on_category = DFGPRegressor(kernel=k.RBF().on("kind"), **options).fit(frame, Y)
+    assert on_category.predict(frame[:2]).shape == (2,)
+    with pytest.raises(InputError, match="view_kernels are for views"):
+        DFGPRegressor(view_kernels=[k.RBF()]).fit(X, Y)
 
 
 def test_the_latent_coordinates_and_their_doubt():

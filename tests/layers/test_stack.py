@@ -6,7 +6,7 @@ from torch import nn
 
 from stratagp import kernels as k
 from stratagp.errors import InputError
-from stratagp.layers import Features, Inducing, Stack
+from stratagp.layers import Features, Inducing, Noisy, Stack
 from stratagp.likelihoods import GaussianNoise
 from stratagp.objectives import elbo
 from stratagp.posteriors import MixturePosterior
@@ -64,6 +64,25 @@ def test_three_layers():
         assert bool((belief.var > 0).all())
         torch.testing.assert_close(stack.kl(), sum(layer.kl() for layer in stack.layers))
         assert stack.draw(torch.Generator().manual_seed(0))(X).shape == (6, 1)
+
+
+def test_the_nodes_of_layers_are_not_correlated():
+    """Three layers, and noise between two: predictive moments against plain sampling."""
+    for layers in ((hidden(2), hidden(2, seed=1), hidden(1, seed=3)), (hidden(2), Noisy(0.3), hidden(1, seed=3))):
+        stack = Stack(*layers, propagate="samples", n_samples=50_000, generator=torch.Generator().manual_seed(0))
+        with torch.no_grad():
+            parts = stack(X[:2])
+            found = stack.predictive(X[:2]).moments()
+        mean = parts.mean.mean(0)
+        torch.testing.assert_close(found.mean, mean, atol=0.04, rtol=0)
+        torch.testing.assert_close(found.var, parts.var.mean(0) + parts.mean.var(0), atol=0.04, rtol=0)
+
+
+def test_a_mixture_on_top():
+    last = Inducing(k.RBF(1.0, variance=1.0), points(4, 2, seed=3), MixturePosterior(4, 1, 2))
+    found = Stack(hidden(), last).predictive(X)
+    assert found.parts.mean.shape == (128, 6, 1)
+    torch.testing.assert_close(found.log_weights.exp().sum(), torch.ones((), dtype=torch.float64))
 
 
 def test_known_hidden_layers_need_no_samples():

@@ -11,17 +11,19 @@ import torch
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from stratagp.errors import ConvergenceWarning, InputError
 from stratagp.estimators.base import check_whole_number
 from stratagp.estimators.batched import Batched
 from stratagp.estimators.engines import Data, learnt_noise
-from stratagp.estimators.inputs import Points
+from stratagp.estimators.inputs import Points, name_categories
 from stratagp.estimators.variational import AutoGPEngine
-from stratagp.estimators.views import ViewInputs
+from stratagp.estimators.views import ViewInputs, kernels_of
 from stratagp.kernels import RBF, Kernel
 from stratagp.layers import Layer, Stack
 from stratagp.likelihoods import Bernoulli, GaussianNoise, Likelihood, Softmax
+from stratagp.means import Constant
 from stratagp.models.chain import Chain
 from stratagp.models.dfgp import (
     dfgp_chain,
@@ -112,10 +114,9 @@ class DeepProcessEstimator(TransformerMixin, Batched):
     def influence(self, X: Any) -> dict[str, float]:
         """The share of each view, or hidden process, in what is predicted for rows; they sum to one.
 
-        It is the mean square change of the expected functions when a latent coordinate is set to its average.
+        It is the mean square change of the expected functions with a latent coordinate set to its average.
         """
-        h = self._latent(X).mean
-        last, changes = self.model_.layer.layers[-1], []
+        h, last, changes = self._latent(X).mean, self.model_.layer.layers[-1], []
         with torch.no_grad():
             before = last(h).mean
             for r in range(h.shape[1]):
@@ -123,7 +124,7 @@ class DeepProcessEstimator(TransformerMixin, Batched):
                 other[:, r] = h[:, r].mean()
                 changes.append(float((last(other).mean - before).square().mean()))
         total = sum(changes) or 1.0
-        return {name: change / total for name, change in zip(self._kernel_columns(), changes, strict=True)}
+        return {name: change / total for name, change in zip(self._latent_names(), changes, strict=True)}
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -158,10 +159,9 @@ class DeepProcessEstimator(TransformerMixin, Batched):
         held, kept = self._split(y, generator)
         data, test = Data(x[kept], y[kept]), Data(x[held], y[held])
         below = self._hidden_layers(kernel, data, generator)
-        with torch.no_grad():
-            above = output_kernel(self.output_kernel, below(data.x[:1]).mean.shape[1])
+        above = output_kernel(self.output_kernel, below(data.x[:1]).mean.shape[1])
         if self._is_collapsed(likelihood, len(data.y)):
-            model = self._fit_collapsed(below, above, data)
+            model = self._fit_collapsed(below, above, data, likelihood)
         else:
             model = self._fit_batches(below, above, likelihood, outputs, data, test, generator)
         self.engine_, self.beliefs_ = AutoGPEngine(model, data), [model]
@@ -176,12 +176,17 @@ class DeepProcessEstimator(TransformerMixin, Batched):
         """Layers of hidden processes, each started at linear functions of the rows that it sees."""
         m, views = self.n_inducing, self.inputs_.views
         if views is None:
+            if self.view_kernels is not None:
+                raise InputError("view_kernels are for views: give views, or kernel for all processes")
+            if self.inputs_.encoder is not None:
+                name_categories(kernel, self.inputs_.encoder)
             kernels: Any = kernel.bind(self.inputs_.columns)
             width = min(data.x.shape[1], _MOST_HIDDEN) if self.n_hidden is None else self.n_hidden
             targets = principal_targets(data.x, width)
         else:
-            kernels = self._view_kernels(kernel, views, data.x.shape[1])
-            targets = torch.cat([linear_targets(data.x[:, own], data.y) for own in views.values()], 1)
+            kernels = kernels_of(views, kernel, self.view_kernels, data.x.shape[1])
+            y = one_hot(data.y[:, 0].long()).double() if self.of_classes else data.y
+            targets = torch.cat([linear_targets(data.x[:, own], y) for own in views.values()], 1)
         layers: list[Layer] = [hidden_layer(data.x, targets, kernels, m, generator)]
         for _ in range(self.n_layers - 2):
             with torch.no_grad():
@@ -189,28 +194,23 @@ class DeepProcessEstimator(TransformerMixin, Batched):
             layers.append(hidden_layer(h, h, RBF(ard=h.shape[1]), m, generator))
         return _stacked(layers)
 
-    def _view_kernels(self, kernel: Kernel, views: dict[str, list[int]], columns: int) -> list[Kernel]:
-        """A kernel for each view, on its columns."""
-        given = [kernel] * len(views) if self.view_kernels is None else list(self.view_kernels)
-        if len(given) != len(views) or not all(isinstance(own, Kernel) for own in given):
-            raise InputError(f"view_kernels must be a kernel for each of the {len(views)} views, got {given!r}")
-        pairs = zip(given, views.values(), strict=True)
-        return [copy.deepcopy(own).on(chosen).bind(columns) for own, chosen in pairs]
-
-    def _fit_collapsed(self, below: Layer, above: Kernel, data: Data) -> Chain:
-        model = dfgp_regression(below, above, data.x, data.y, self.n_inducing, noise=learnt_noise(data.y.shape[1]))
+    def _fit_collapsed(self, below: Layer, above: Kernel, data: Data, likelihood: Likelihood) -> Chain:
+        given = isinstance(self.likelihood, Likelihood)
+        noise = likelihood.parameter("noise") if given else learnt_noise(data.y.shape[1])
+        model = dfgp_regression(below, above, data.x, data.y, self.n_inducing, noise=noise)
         self._say(f"the collapsed bound of {len(data.y)} rows, by at most {self.max_iterations} iterations of L-BFGS")
         penalty = model.log_prior if model.has_priors else lambda: 0.0
 
         def score() -> Tensor:
             return model.log_evidence(data.x, data.y) + penalty()
 
-        for share in self._shares(self.max_iterations):
+        for phase, share in enumerate(self._shares(self.max_iterations)):
+            if phase:
+                widen(below)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # the limit is how long training lasts
-                self.result_ = maximise(score, model.parameters(), share)
+                self.result_ = maximise(score, model.parameters() if share else [], share)
             self._say(f"{self.result_.value:.3f} after {self.result_.evaluations} evaluations: {self.result_.message}")
-            self._widen(below)
         self.histories_ = []
         return model.condition(data.x, data.y)
 
@@ -239,11 +239,15 @@ class DeepProcessEstimator(TransformerMixin, Batched):
             _SOFTMAX_SAMPLES if isinstance(likelihood, Softmax) and not by_curvature else None,
             generator,
             torch.float64,
+            Constant(start) if (start := likelihood.start(data.y)) else None,
         )
-        options = self._length(len(data.y), self.max_epochs)
+        options, self.histories_ = self._length(len(data.y), self.max_epochs), []
         self._say(f"{options['epochs']} epochs of {len(data.y) // options['batch_size']} steps")
-        self.histories_ = []
-        for share in self._shares(options.pop("epochs")):
+        for phase, share in enumerate(self._shares(options.pop("epochs"))):
+            if phase:
+                widen(below)
+            if not share:
+                continue
             history = model.fit(
                 data.x,
                 data.y,
@@ -257,7 +261,6 @@ class DeepProcessEstimator(TransformerMixin, Batched):
                 progress=self.verbose,
                 **options,
             )
-            self._widen(below)
             self.histories_.append(history)
             if history.cut_short:
                 break
@@ -265,11 +268,7 @@ class DeepProcessEstimator(TransformerMixin, Batched):
 
     def _shares(self, total: int) -> list[int]:
         """How long beliefs about hidden values are points, and then Gaussians."""
-        return [total] if self.hidden == "point" else [total - total // 2, total // 2]
-
-    def _widen(self, below: Layer) -> None:
-        if self.hidden == "gaussian":
-            widen(below)
+        return [total] if self.hidden == "point" else [total // 2, total - total // 2]
 
     def _latent(self, X: Any) -> Gaussian:
         check_is_fitted(self, "beliefs_")
@@ -288,6 +287,9 @@ class DeepProcessEstimator(TransformerMixin, Batched):
         return last
 
     def _kernel_columns(self) -> list[str]:
+        return []  # kernels of different layers see different columns
+
+    def _latent_names(self) -> list[str]:
         """Names of the latent coordinates: of the views, if these are what the output process sees."""
         if self.inputs_.views is not None and self.n_layers == 2:
             return list(self.inputs_.views)

@@ -25,11 +25,12 @@ class DFGPRegressor(BatchedRegressor, DeepProcessEstimator):
         views: groups of columns for multiple kernel learning, each seen by a hidden process of its own: a list of
             slices, names or lists of columns, or a mapping of names to them. ``X`` may also be a list or a mapping of
             arrays, one for each view.
-        view_kernels: a kernel for each view, where they differ.
+        view_kernels: a kernel for each view, where they differ, on columns of the view by number.
         n_inducing: inducing points of each process.
-        n_layers: of processes, the output included.
-        hidden: the belief about hidden inducing values: "gaussian", which makes the objective a bound on the evidence,
-            or "point", as in the paper.
+        n_layers: of processes, the output included; further hidden layers are as wide as the first, with RBF kernels.
+            Moments of more than two layers are an approximation.
+        hidden: the belief about hidden inducing values: "gaussian", which makes the objective a bound on the evidence
+            (with two layers, or samples), or "point", as in the paper.
         likelihood: as in :class:`AutoGPRegressor`.
         inference: "collapsed" (closed form, L-BFGS), "batches" (any likelihood, many rows), or "auto": closed form for
             Gaussian noise and up to 20,000 rows.

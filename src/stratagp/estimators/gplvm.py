@@ -14,6 +14,7 @@ from torch import Tensor
 from stratagp.errors import ConvergenceWarning, InputError
 from stratagp.estimators.base import check_whole_number
 from stratagp.estimators.hyperparameters import say
+from stratagp.kernels import RBF
 from stratagp.models.gplvm import fit_gplvm, gplvm, latent_points
 from stratagp.training.start import spreads
 
@@ -117,5 +118,8 @@ class BayesianGPLVM(TransformerMixin, BaseEstimator):
     def relevance_(self) -> np.ndarray:
         """One over the lengthscale of each dimension: near zero where it is not needed."""
         check_is_fitted(self, "model_")
-        lengthscale: Tensor = self.model_.layer.layers[-1].kernel.lengthscale
+        kernel = self.model_.layer.layers[-1].kernel
+        if not isinstance(kernel, RBF):
+            raise InputError(f"relevance_ is for an RBF kernel with lengthscales, not for {kernel}")
+        lengthscale: Tensor = kernel.lengthscale
         return (1 / lengthscale.detach()).expand(self.n_components).numpy()

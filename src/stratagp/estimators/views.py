@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -65,6 +66,15 @@ class ViewInputs(Inputs):
             if not found[str(name)]:
                 raise InputError(f"views: {name!r} has no columns, got {columns!r}")
         return found
+
+
+def kernels_of(views: dict[str, list[int]], kernel: Kernel, given: Any, columns: int) -> list[Kernel]:
+    """A kernel for each view, on its columns: copies of one, or those that are given."""
+    chosen = [kernel] * len(views) if given is None else list(given)
+    if len(chosen) != len(views) or not all(isinstance(own, Kernel) for own in chosen):
+        raise InputError(f"view_kernels must be a kernel for each of the {len(views)} views, got {given!r}")
+    pairs = zip(chosen, views.values(), strict=True)
+    return [copy.deepcopy(own).on(own_columns).bind(columns) for own, own_columns in pairs]
 
 
 def _positions(columns: Any, names: list[str]) -> set[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -69,10 +70,15 @@ class Stack(Layer):
 
         The same for each call, and more than the moments that :meth:`forward` may give.
         """
-        belief = self._each[-1](self._hidden(x, "samples", _fixed_nodes))
-        if isinstance(belief, Gaussian) and belief.mean.dim() == 3:
-            count = len(belief.mean)
-            return Mixture(belief.mean.new_full((count,), 1 / count).log(), belief)
+        belief = self._each[-1](self._hidden(x, "samples", _Nodes()))
+        if isinstance(belief, Tensor):
+            return belief
+        parts, log_weights = (belief.parts, belief.log_weights) if isinstance(belief, Mixture) else (belief, None)
+        if parts.mean.dim() == (3 if log_weights is None else 4):
+            even = -math.log(_NODES) + parts.mean.new_zeros(_NODES)
+            if log_weights is None:
+                return Mixture(even, parts)
+            return Mixture((log_weights[:, None] + even).flatten(), Gaussian(*(part.flatten(0, 1) for part in parts)))
         return belief
 
     def kl(self) -> Float[Tensor, ""]:
@@ -84,16 +90,16 @@ class Stack(Layer):
         functions = [layer.draw(generator) for layer in self._each]
         return lambda x: reduce(lambda value, function: function(value), functions, x)
 
-    def _hidden(self, x: Any, propagate: str, noise: Callable[[Tensor, int], Tensor]) -> Any:
-        for index, layer in enumerate(self._each[:-1]):
+    def _hidden(self, x: Any, propagate: str, noise: Callable[[Tensor], Tensor]) -> Any:
+        for layer in self._each[:-1]:
             x = layer(x)
             if isinstance(x, Mixture):
                 raise InputError(f"{type(layer).__name__} is not the last layer, but gives a mixture: use one Gaussian")
             if isinstance(x, Gaussian) and propagate == "samples":
-                x = x.sample(noise(x.mean, index))
+                x = x.sample(noise(x.mean))
         return x
 
-    def _random(self, like: Tensor, index: int) -> Tensor:
+    def _random(self, like: Tensor) -> Tensor:
         """Independent normal numbers for each row; the first uncertain layer is sampled ``n_samples`` times."""
         shape = like.shape if like.dim() == 3 else (self.n_samples, *like.shape)
         return torch.randn(shape, generator=self.generator, dtype=like.dtype).to(like.device)
@@ -103,8 +109,17 @@ class Stack(Layer):
         return [layer for layer in self.layers if isinstance(layer, Layer)]
 
 
-def _fixed_nodes(like: Tensor, index: int) -> Tensor:
-    """Quasi-random normal numbers, the same for all rows; each layer has its own."""
-    engine = torch.quasirandom.SobolEngine(like.shape[-1], scramble=True, seed=index)
-    uniform = engine.draw(_NODES, dtype=torch.float64).clamp(1e-12, 1 - 1e-12)
-    return torch.special.ndtri(uniform).to(like)[:, None]
+class _Nodes:
+    """Quasi-random normal numbers, the same for all rows; each layer has columns of its own in one sequence.
+
+    Sequences that differ in their scrambling alone would be correlated.
+    """
+
+    def __init__(self) -> None:
+        self.used = 0
+
+    def __call__(self, like: Tensor) -> Tensor:
+        start, self.used = self.used, self.used + like.shape[-1]
+        engine = torch.quasirandom.SobolEngine(self.used, scramble=True, seed=0)
+        uniform = engine.draw(_NODES, dtype=torch.float64)[:, start:].clamp(1e-12, 1 - 1e-12)
+        return torch.special.ndtri(uniform).to(like)[:, None]

@@ -83,7 +83,7 @@ class CascadedGP(Parameterised):
             first = posterior_layer(self.kernel, self.z, self._first(x, h), self.hidden_noise)
             second = posterior_layer(self.output_kernel, self.output_z, self._second(h, y), self.noise)
             likelihood = noise_of(self.noise, y.shape[1])
-            layers: tuple[Inducing | Noisy, ...] = (first, Noisy(self.hidden_noise.item()), second)
+            layers: tuple[Inducing | Noisy, ...] = (first, Noisy(self.hidden_noise.clone()), second)
         return Chain(Stack(*layers, propagate="moments"), likelihood, torch.float64)
 
     def _check(self, x: Any, y: Any) -> tuple[Tensor, Tensor]:

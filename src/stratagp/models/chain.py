@@ -133,9 +133,9 @@ class Chain(Parameterised):
 
     def bound(self, x: Any, y: Any) -> Float[Tensor, ""]:
         """The lower bound on ``log p(y | x)`` of all rows, in chunks and without a gradient; by quadrature."""
-        targets = self._chunks(table(y, "y"), "y")
+        targets, whole = self._chunks(table(y, "y"), "y"), not isinstance(self.observed, GaussianNoise)
         with torch.no_grad():
-            pairs = zip(self._beliefs(x), targets, strict=True)
+            pairs = zip(self._beliefs(x, whole), targets, strict=True)
             fits = [expected_log_prob(self.observed, columns(part), belief).double().sum() for belief, part in pairs]
             return torch.stack(fits).sum() - self.layer.kl()
 

@@ -69,8 +69,8 @@ def hidden_layer(
     own = [kernels] * functions if isinstance(kernels, Kernel) else list(kernels)
     if len(own) != functions:
         raise InputError(f"kernels must have one for each of {functions} hidden processes, got {len(own)}")
-    started = [_nearly_linear(start_from_data(copy.deepcopy(kernel), x, x[:, 0])) for kernel in own]
     alike = isinstance(kernels, Kernel)
+    started = [_nearly_linear(start_from_data(copy.deepcopy(each), x, x[:, 0])) for each in (own[:1] if alike else own)]
     kernel = started[0].replicate(functions) if alike else Separate(started)
     m = min(n_inducing, len(x))
     rows = torch.stack([torch.randperm(len(x), generator=generator)[:m] for _ in range(functions)])
@@ -155,6 +155,7 @@ def dfgp_chain(
     sampled: int | None = None,
     generator: torch.Generator | None = None,
     dtype: torch.dtype = torch.float32,
+    mean: Mean | None = None,
 ) -> Chain:
     """The model with any likelihood, trained by batches.
 
@@ -163,10 +164,11 @@ def dfgp_chain(
         propagate: what the output process sees of hidden ones, "samples" or "moments".
         n_samples: of hidden values of each row, in training.
         sampled: samples of the likelihood's functions, where it has no quadrature.
+        mean: the prior mean of the output process.
     """
     functions = likelihood.functions(outputs)
     kernel, z = _start_output(hidden, kernel, x, n_inducing)
-    output = Inducing(kernel, z, functions=functions)
+    output = Inducing(kernel, z, mean=mean, functions=functions)
     with torch.no_grad():
         output.posterior.scale.mul_(_CERTAINTY)
     below = list(hidden.layers) if isinstance(hidden, Stack) else [hidden]
@@ -179,7 +181,7 @@ def _nearly_linear(kernel: Kernel) -> Kernel:
     """Lengthscales that nobody chose, longer than the data suggest."""
     with torch.no_grad():
         for item in kernel.named_values():
-            if item.parameter.open and item.name.endswith("lengthscale"):
+            if item.parameter.open and item.parameter.trainable and item.name.endswith("lengthscale"):
                 item.parameter.assign(_STRETCH * item.parameter.natural)
                 item.parameter.open = True
     return kernel

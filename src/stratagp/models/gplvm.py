@@ -10,6 +10,7 @@ of ``y`` as noise the model would be content.
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ from stratagp.training.inducing import kmeans_points
 from stratagp.training.lbfgs import Result, maximise
 from stratagp.training.start import spreads
 
+_ROWS = 100  # whose latent points are found together
 _HELD = 0.01  # the noise at first, as a share of the variance of the rows
 
 
@@ -57,7 +59,8 @@ def fit_gplvm(model: RandomInputGP, y: Float[Tensor, "n p"], max_iterations: int
     rows, noise = torch.arange(len(y))[:, None], model.parameter("noise").raw
 
     def score() -> Tensor:
-        return model.log_evidence(rows, y)
+        value = model.log_evidence(rows, y)
+        return value + model.log_prior() if model.has_priors else value
 
     maximise(score, [p for p in model.parameters() if p is not noise], max(1, max_iterations // 5))
     return maximise(score, model.parameters(), max_iterations)
@@ -66,18 +69,27 @@ def fit_gplvm(model: RandomInputGP, y: Float[Tensor, "n p"], max_iterations: int
 def latent_points(chain: Chain, y: Float[Tensor, "n p"], max_iterations: int = 100) -> LatentRows:
     """The belief about latent points of new rows, under a model that stays as it is.
 
-    Each starts at the training point whose expected row is nearest.
+    Each starts at the training point whose expected row is nearest. They are found some rows at a time.
     """
     known, last = chain.layer.layers[0], chain.layer.layers[-1]
     assert isinstance(known, LatentRows)
     assert isinstance(last, Inducing)
     with torch.no_grad():
         nearest = torch.cdist(y, last(known.mean).mean).argmin(1)
-        rows = LatentRows(known.mean[nearest])
-        rows.log_scale.copy_(known.log_scale[nearest])
+        found = LatentRows(known.mean[nearest])
+        found.log_scale.copy_(known.log_scale[nearest])
     frozen: tuple[Any, Likelihood] = copy.deepcopy((last, chain.likelihood))
     for part in frozen:
         part.requires_grad_(False)
-    stack, places = Stack(rows, frozen[0], propagate="moments"), torch.arange(len(y))[:, None]
-    maximise(lambda: elbo(stack, frozen[1], places, y).value, rows.parameters(), max_iterations)
-    return rows
+    for places in torch.arange(len(y)).split(_ROWS):
+        rows = LatentRows(found.mean[places])
+        stack, numbers = Stack(rows, frozen[0], propagate="moments"), torch.arange(len(places))[:, None]
+        bound = partial(_bound, stack, frozen[1], numbers, y[places])
+        maximise(bound, rows.parameters(), max_iterations)
+        with torch.no_grad():
+            found.mean[places], found.log_scale[places] = rows.mean, rows.log_scale
+    return found
+
+
+def _bound(layer: Stack, likelihood: Likelihood, x: Tensor, y: Tensor) -> Tensor:
+    return elbo(layer, likelihood, x, y).value

@@ -85,14 +85,19 @@ class RandomInputGP(Parameterised):
         x, y = (as_tensor(part, name).double() for part, name in ((x, "x"), (y, "y")))
         if len(x) != len(y):
             raise InputError(f"x and y must have a row for each observation, got {len(x)} and {len(y)}")
-        return sums(self.kernel, self.z, self.mean, self.inputs(x), columns(y))
+        belief = self.inputs(x)
+        if (belief if isinstance(belief, Tensor) else belief.mean).dim() > 2:
+            raise InputError("inputs must give moments and not samples: Stack(…, propagate='moments')")
+        return sums(self.kernel, self.z, self.mean, belief, columns(y))
 
     def condition(self, x: Any, y: Any) -> Chain:
         """The chain of layers with the belief about inducing values that attains the bound: it predicts."""
         with torch.no_grad():
             seen = self.sums(x, y)
             last = posterior_layer(self.kernel, self.z, seen, self.noise, self.mean)
-            layer = Stack(copy.deepcopy(self.inputs), last, propagate="moments")
+            inputs = copy.deepcopy(self.inputs)
+            below = inputs.layers if isinstance(inputs, Stack) else [inputs]
+            layer = Stack(*below, last, propagate="moments")
             return Chain(layer, noise_of(self.noise, seen.cross.shape[1]), torch.float64)
 
 

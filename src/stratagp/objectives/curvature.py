@@ -5,9 +5,9 @@ for any distribution of ``f``, Gaussian or not,
 
     E log p(y | f) ≥ log p(y | E f) − ½ κ var f,
 
-with ``κ = 1`` for the probit, ``¼`` for the logit, and ``½ (1 − 1/C)`` for each function of a softmax of C classes
-(Böhning 1992). Moments that are in closed form, as those of a deep process of two layers, thus give a bound in closed
-form.
+with ``κ = 1`` for the probit, ``¼`` for the logit, and ``½`` for each function of a softmax, however these are
+correlated (Böhning 1992). Moments that are in closed form, as those of a deep process of two layers, thus give a bound
+in closed form.
 
 It is the bound of Kandemir and Hamprecht (2015) in its correct form. They observe the sign of ``y ~ N(f, 1/β)`` through
 a probit, and integrate the exponential of the Gaussian bound over ``y``:
@@ -55,18 +55,19 @@ def curvature_bound(
     belief = layer(x)
     if not isinstance(belief, Gaussian):
         raise InputError(f"curvature_bound needs the moments of a Gaussian, got a {type(belief).__name__}")
-    curvature = _curvature(likelihood, belief.mean.shape[-1]) + beta
+    curvature = _curvature(likelihood) + beta
     values = likelihood.log_prob(y, belief.mean) - 0.5 * curvature * belief.var.sum(-1)
+    values = values.reshape(-1, len(y)).mean(0)
     share = 1.0 if num_data is None else num_data / len(y)
     fit, kl = share * values.sum(), layer.kl()
     return Bound(fit - kl, fit, kl)
 
 
-def _curvature(likelihood: Likelihood, functions: int) -> float:
+def _curvature(likelihood: Likelihood) -> float:
     if isinstance(likelihood, Bernoulli):
         return 1.0 if likelihood.link == "probit" else 0.25
     if isinstance(likelihood, Softmax):
-        return 0.5 * (1 - 1 / functions)
+        return 0.5
     raise UnsupportedError(
         f"the curvature of {type(likelihood).__name__} has no bound here: use Bernoulli or Softmax, or the elbo"
     )
