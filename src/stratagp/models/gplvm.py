@@ -29,7 +29,6 @@ from stratagp.training.inducing import kmeans_points
 from stratagp.training.lbfgs import Result, maximise
 from stratagp.training.start import spreads
 
-_ROWS = 100  # whose latent points are found together
 _HELD = 0.01  # the noise at first, as a share of the variance of the rows
 
 
@@ -69,7 +68,8 @@ def fit_gplvm(model: RandomInputGP, y: Float[Tensor, "n p"], max_iterations: int
 def latent_points(chain: Chain, y: Float[Tensor, "n p"], max_iterations: int = 100) -> LatentRows:
     """The belief about latent points of new rows, under a model that stays as it is.
 
-    Each starts at the training point whose expected row is nearest. They are found some rows at a time.
+    Each starts at the training point whose expected row is nearest. Each is found by itself, so that it does not
+    depend on the rows that are asked for with it.
     """
     known, last = chain.layer.layers[0], chain.layer.layers[-1]
     assert isinstance(known, LatentRows)
@@ -81,7 +81,7 @@ def latent_points(chain: Chain, y: Float[Tensor, "n p"], max_iterations: int = 1
     frozen: tuple[Any, Likelihood] = copy.deepcopy((last, chain.likelihood))
     for part in frozen:
         part.requires_grad_(False)
-    for places in torch.arange(len(y)).split(_ROWS):
+    for places in torch.arange(len(y)).split(1):
         rows = LatentRows(found.mean[places])
         stack, numbers = Stack(rows, frozen[0], propagate="moments"), torch.arange(len(places))[:, None]
         bound = partial(_bound, stack, frozen[1], numbers, y[places])
