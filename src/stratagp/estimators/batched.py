@@ -22,7 +22,7 @@ from stratagp.estimators.base import GPEstimator, check_whole_number
 from stratagp.estimators.held_out import split
 from stratagp.estimators.inputs import Points
 from stratagp.estimators.targets import check_level, check_n_samples, check_quantiles, check_targets, encode_labels
-from stratagp.kernels import Kernel
+from stratagp.kernels import RBF, Kernel
 from stratagp.likelihoods import Likelihood
 
 _CLASS_SAMPLES = 20  # of a softmax, in the bound
@@ -36,6 +36,7 @@ class Batched(GPEstimator):
     likelihood: Any
     n_samples: Any
     standardise: str
+    missing = "raise"
     least_steps = 1000
     start_noise = 0.1  # the share of the variance of targets that training starts from
     of_classes = False
@@ -82,6 +83,12 @@ class Batched(GPEstimator):
 
     def _samples(self, likelihood: Likelihood) -> int | None:
         return None if self.n_samples == "auto" else self.n_samples
+
+    def _default_kernel(self) -> Kernel:
+        return RBF(ard=True)
+
+    def _function(self, points: Any) -> np.ndarray:
+        return _array(self.engine_.model.marginals(points).mean)
 
     def _start_targets(self, y: Tensor) -> Tensor:
         return y[:, 0]
@@ -253,6 +260,12 @@ class BatchedClassifier(ClassifierMixin, Batched):
 
     def _latent_variance(self) -> float:
         return _LATENT
+
+
+def refuse_bad_targets(likelihood: Likelihood, y: Tensor, outputs: int) -> None:
+    """Let a likelihood say what is wrong with targets ``n p`` before any work starts."""
+    with torch.no_grad():
+        likelihood.log_prob(y, torch.zeros(len(y), likelihood.functions(outputs)).double())
 
 
 def _array(values: Tensor) -> np.ndarray:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from stratagp.errors import InputError
 from stratagp.estimators.base import check_whole_number
-from stratagp.estimators.batched import Batched
+from stratagp.estimators.batched import Batched, refuse_bad_targets
 from stratagp.estimators.engines import Data
 from stratagp.estimators.feature_networks import count_features, make_network
 from stratagp.estimators.held_out import warn_of_rounding
@@ -38,7 +38,6 @@ _CHUNK = 4096  # held-out rows that the network sees at once
 class DKLEstimator(Batched):
     """A network, Gaussian processes of its features and a likelihood, trained together."""
 
-    missing = "raise"
     least_steps = 500
     start_noise = 1.0  # a network that knows nothing yet must not be sure
     smooth_alone = True
@@ -133,8 +132,7 @@ class DKLEstimator(Batched):
             warn_of_rounding(points.values, self.inputs_.columns, "standardise='both'")
         seed, x = self._seed(), points.values.float()
         generator = torch.Generator().manual_seed(seed)
-        with torch.no_grad():
-            likelihood.log_prob(y, torch.zeros(len(y), likelihood.functions(outputs)).double())  # refuses bad targets
+        refuse_bad_targets(likelihood, y, outputs)
         held, kept = self._split(y, generator)
         if len(kept) < 2:
             taken = f", of which validation={self.validation} holds out {len(held)}" if len(held) else ""

@@ -6,7 +6,6 @@ import copy
 import warnings
 from typing import Any
 
-import numpy as np
 import torch
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -15,7 +14,7 @@ from torch.nn.functional import one_hot
 
 from stratagp.errors import ConvergenceWarning, InputError
 from stratagp.estimators.base import check_whole_number
-from stratagp.estimators.batched import Batched
+from stratagp.estimators.batched import Batched, refuse_bad_targets
 from stratagp.estimators.engines import Data, learnt_noise
 from stratagp.estimators.inputs import Points, name_categories
 from stratagp.estimators.variational import AutoGPEngine
@@ -48,7 +47,6 @@ _SOFTMAX_SAMPLES = 4  # of its functions, for each sample of hidden values
 class DeepProcessEstimator(TransformerMixin, Batched):
     """Hidden processes, an output process that sees them, and a likelihood."""
 
-    missing = "raise"
     least_steps = 500
     _classifier = "DFGPClassifier"
     inputs_: ViewInputs
@@ -138,9 +136,6 @@ class DeepProcessEstimator(TransformerMixin, Batched):
         if self.inference == "collapsed" and (self.validation or self.propagate == "samples"):
             raise InputError("inference='collapsed' is in closed form: leave out validation, and propagate='samples'")
 
-    def _default_kernel(self) -> Kernel:
-        return RBF(ard=True)
-
     def _learn_inputs(self, X: Any) -> tuple[Kernel, Points]:
         kernel = self._default_kernel() if self.kernel is None else copy.deepcopy(self.kernel)
         if not kernel.takes_tensors:
@@ -154,8 +149,7 @@ class DeepProcessEstimator(TransformerMixin, Batched):
         if self.likelihood == "auto" and isinstance(likelihood, Bernoulli):
             likelihood = Bernoulli("probit")
         generator, x = torch.Generator().manual_seed(self._seed()), points.values
-        with torch.no_grad():
-            likelihood.log_prob(y, torch.zeros(len(y), likelihood.functions(outputs)).double())  # refuses bad targets
+        refuse_bad_targets(likelihood, y, outputs)
         held, kept = self._split(y, generator)
         data, test = Data(x[kept], y[kept]), Data(x[held], y[held])
         below = self._hidden_layers(kernel, data, generator)
@@ -275,9 +269,6 @@ class DeepProcessEstimator(TransformerMixin, Batched):
         with torch.no_grad():
             found: Gaussian = _stacked(list(self.model_.layer.layers)[:-1])(self.inputs_.points(self, X).values)
         return found
-
-    def _function(self, points: Any) -> np.ndarray:
-        return self.engine_.model.marginals(points).mean.double().numpy()
 
     @property
     def kernel_(self) -> Kernel:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import InputError
-from stratagp.estimators.batched import Batched
+from stratagp.estimators.batched import Batched, refuse_bad_targets
 from stratagp.estimators.engines import Data
 from stratagp.estimators.held_out import warn_of_rounding
 from stratagp.estimators.inputs import Points
 from stratagp.estimators.stochastic import MiniBatches
-from stratagp.kernels import RBF, Kernel, Stationary
+from stratagp.kernels import Kernel, Stationary
 from stratagp.likelihoods import Likelihood
 from stratagp.means import Constant
 from stratagp.models.autogp import LOO_PARAMETERS, OBJECTIVES, autogp, fit_phases, phases
@@ -48,7 +47,6 @@ class AutoGPEngine(MiniBatches):
 class VariationalEstimator(Batched):
     """An estimator whose model is trained by mini-batches in phases."""
 
-    missing = "raise"
     _classifier = "AutoGPClassifier"
 
     def __init__(
@@ -99,9 +97,6 @@ class VariationalEstimator(Batched):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _default_kernel(self) -> Kernel:
-        return RBF(ard=True)
-
     def _check_options(self) -> None:
         super()._check_options()
         self._restrict("objective", tuple(OBJECTIVES))
@@ -122,8 +117,7 @@ class VariationalEstimator(Batched):
             warn_of_rounding(points.values, self.inputs_.columns, "standardise='both', or precision='float64'")
         generator, x = torch.Generator().manual_seed(self._seed()), points.values
         start_from_data(kernel, x, self._start_targets(y), self._latent_variance())
-        with torch.no_grad():
-            likelihood.log_prob(y, torch.zeros(len(y), likelihood.functions(outputs)).double())  # refuses bad targets
+        refuse_bad_targets(likelihood, y, outputs)
         start = likelihood.start(y[torch.randperm(len(y), generator=generator)[:_ROWS]])
         z = _inducing_points(kernel, x, self.n_inducing, self._seed())
         n_samples, sampled = self._samples(likelihood), self.objective == "loo" and self.loo_estimate == "sampled"
@@ -168,9 +162,6 @@ class VariationalEstimator(Batched):
             progress=self.verbose,
             **options,
         )
-
-    def _function(self, points: Any) -> np.ndarray:
-        return self.engine_.model.marginals(points).mean.double().numpy()
 
 
 def _inducing_points(kernel: Kernel, x: Float[Tensor, "n d"], m: int, seed: int) -> Float[Tensor, "m2 d"]:

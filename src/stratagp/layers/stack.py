@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from stratagp.errors import InputError
 from stratagp.layers.base import Belief, Layer
+from stratagp.linalg.quasi_random import quasi_normal
 from stratagp.types import Gaussian, Mixture
 
 PROPAGATIONS = ("samples", "moments")
@@ -59,7 +60,7 @@ class Stack(Layer):
 
     def forward(self, x: Any) -> Belief:
         """The belief of the last layer: ``n q``, or ``s n q`` where hidden layers were sampled."""
-        return self._each[-1](self.hidden(x))
+        return self.sequence[-1](self.hidden(x))
 
     def hidden(self, x: Any) -> Belief:
         """What the last layer sees: the outputs of the layer before it, by their moments or as samples."""
@@ -70,7 +71,7 @@ class Stack(Layer):
 
         The same for each call, and more than the moments that :meth:`forward` may give.
         """
-        belief = self._each[-1](self._hidden(x, "samples", _Nodes()))
+        belief = self.sequence[-1](self._hidden(x, "samples", _Nodes()))
         if isinstance(belief, Tensor):
             return belief
         parts, log_weights = (belief.parts, belief.log_weights) if isinstance(belief, Mixture) else (belief, None)
@@ -83,15 +84,15 @@ class Stack(Layer):
 
     def kl(self) -> Float[Tensor, ""]:
         """The sum over the layers."""
-        return reduce(torch.add, [layer.kl() for layer in self._each])
+        return reduce(torch.add, [layer.kl() for layer in self.sequence])
 
     def draw(self, generator: torch.Generator | None = None) -> Callable[[Tensor], Tensor]:
         """One function of each layer, one after another."""
-        functions = [layer.draw(generator) for layer in self._each]
+        functions = [layer.draw(generator) for layer in self.sequence]
         return lambda x: reduce(lambda value, function: function(value), functions, x)
 
     def _hidden(self, x: Any, propagate: str, noise: Callable[[Tensor], Tensor]) -> Any:
-        for layer in self._each[:-1]:
+        for layer in self.sequence[:-1]:
             x = layer(x)
             if isinstance(x, Mixture):
                 raise InputError(f"{type(layer).__name__} is not the last layer, but gives a mixture: use one Gaussian")
@@ -105,7 +106,8 @@ class Stack(Layer):
         return torch.randn(shape, generator=self.generator, dtype=like.dtype).to(like.device)
 
     @property
-    def _each(self) -> list[Layer]:
+    def sequence(self) -> list[Layer]:
+        """The layers, the first one first."""
         return [layer for layer in self.layers if isinstance(layer, Layer)]
 
 
@@ -120,6 +122,4 @@ class _Nodes:
 
     def __call__(self, like: Tensor) -> Tensor:
         start, self.used = self.used, self.used + like.shape[-1]
-        engine = torch.quasirandom.SobolEngine(self.used, scramble=True, seed=0)
-        uniform = engine.draw(_NODES, dtype=torch.float64)[:, start:].clamp(1e-12, 1 - 1e-12)
-        return torch.special.ndtri(uniform).to(like)[:, None]
+        return quasi_normal(_NODES, self.used)[:, start:].to(like)[:, None]

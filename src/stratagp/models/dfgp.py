@@ -32,7 +32,7 @@ from stratagp.likelihoods import Likelihood, Sampled
 from stratagp.linalg.lower import lower_times
 from stratagp.means import Mean
 from stratagp.models.chain import Chain
-from stratagp.models.random_inputs import RandomInputGP
+from stratagp.models.random_inputs import RandomInputGP, layers_of
 from stratagp.parameters import real
 from stratagp.posteriors import Delta, FullGaussian
 from stratagp.training.inducing import kmeans_points
@@ -66,11 +66,11 @@ def hidden_layer(
     True
     """
     functions = targets.shape[1]
-    own = [kernels] * functions if isinstance(kernels, Kernel) else list(kernels)
-    if len(own) != functions:
-        raise InputError(f"kernels must have one for each of {functions} hidden processes, got {len(own)}")
     alike = isinstance(kernels, Kernel)
-    started = [_nearly_linear(start_from_data(copy.deepcopy(each), x, x[:, 0])) for each in (own[:1] if alike else own)]
+    given = [kernels] if isinstance(kernels, Kernel) else list(kernels)
+    if not alike and len(given) != functions:
+        raise InputError(f"kernels must have one for each of {functions} hidden processes, got {len(given)}")
+    started = [_nearly_linear(start_from_data(copy.deepcopy(each), x, x[:, 0])) for each in given]
     kernel = started[0].replicate(functions) if alike else Separate(started)
     m = min(n_inducing, len(x))
     rows = torch.stack([torch.randperm(len(x), generator=generator)[:m] for _ in range(functions)])
@@ -171,8 +171,7 @@ def dfgp_chain(
     output = Inducing(kernel, z, mean=mean, functions=functions)
     with torch.no_grad():
         output.posterior.scale.mul_(_CERTAINTY)
-    below = list(hidden.layers) if isinstance(hidden, Stack) else [hidden]
-    layer = Stack(*below, output, propagate=propagate, n_samples=n_samples, generator=generator)
+    layer = Stack(*layers_of(hidden), output, propagate=propagate, n_samples=n_samples, generator=generator)
     observed = likelihood if sampled is None else Sampled(likelihood, sampled, generator)
     return Chain(layer, observed, dtype)
 

@@ -95,10 +95,13 @@ class RandomInputGP(Parameterised):
         with torch.no_grad():
             seen = self.sums(x, y)
             last = posterior_layer(self.kernel, self.z, seen, self.noise, self.mean)
-            inputs = copy.deepcopy(self.inputs)
-            below = inputs.layers if isinstance(inputs, Stack) else [inputs]
-            layer = Stack(*below, last, propagate="moments")
+            layer = Stack(*layers_of(copy.deepcopy(self.inputs)), last, propagate="moments")
             return Chain(layer, noise_of(self.noise, seen.cross.shape[1]), torch.float64)
+
+
+def layers_of(layer: Layer) -> list[Layer]:
+    """The layers of a stack, or the one that there is."""
+    return layer.sequence if isinstance(layer, Stack) else [layer]
 
 
 def inducing_factor(kernel: Kernel, z: Float[Tensor, "m d"]) -> Float[Tensor, "m m"]:

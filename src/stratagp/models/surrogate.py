@@ -16,6 +16,7 @@ from stratagp import means
 from stratagp.errors import InputError, NumericalWarning, UnsupportedError
 from stratagp.kernels import Kernel
 from stratagp.kernels.base import as_tensor
+from stratagp.linalg.quasi_random import quasi_normal
 from stratagp.models.exact import ExactPosterior
 from stratagp.models.inputs import refuse_missing
 from stratagp.models.process import Process
@@ -199,9 +200,7 @@ def _weighted_psi2(
 
 
 def _sampled_moments(posterior: ExactPosterior, q: Gaussian, n_samples: int) -> Gaussian:
-    engine = torch.quasirandom.SobolEngine(q.mean.shape[1], scramble=True, seed=0)
-    uniform = engine.draw(n_samples, dtype=torch.float64).clamp(1e-12, 1 - 1e-12)
-    noise = torch.special.ndtri(uniform).to(q.mean)
+    noise = quasi_normal(n_samples, q.mean.shape[1]).to(q.mean)
 
     def moments(rows: Gaussian) -> Tensor:
         points = rows.mean[:, None] + rows.var.sqrt()[:, None] * noise
