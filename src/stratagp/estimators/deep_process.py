@@ -18,7 +18,7 @@ from stratagp.estimators.batched import Batched, refuse_bad_targets
 from stratagp.estimators.engines import Data, learnt_noise
 from stratagp.estimators.inputs import Points, name_categories
 from stratagp.estimators.variational import AutoGPEngine
-from stratagp.estimators.views import ViewInputs, kernels_of
+from stratagp.estimators.views import ViewInputs
 from stratagp.kernels import RBF, Kernel
 from stratagp.layers import Layer, Stack
 from stratagp.likelihoods import Bernoulli, GaussianNoise, Likelihood, Softmax
@@ -140,7 +140,7 @@ class DeepProcessEstimator(TransformerMixin, Batched):
         kernel = self._default_kernel() if self.kernel is None else copy.deepcopy(self.kernel)
         if not kernel.takes_tensors:
             raise InputError(f"{type(self).__name__} needs a kernel over columns, got one over objects")
-        self.inputs_ = ViewInputs(self, kernel, self.views)
+        self.inputs_ = ViewInputs(self, kernel, self.views, self.view_kernels)
         return kernel, self.inputs_.learn(self, X)
 
     def _fit_model(self, kernel: Kernel, points: Points, y: Tensor, likelihood: Likelihood, outputs: int) -> None:
@@ -178,10 +178,11 @@ class DeepProcessEstimator(TransformerMixin, Batched):
             width = min(data.x.shape[1], _MOST_HIDDEN) if self.n_hidden is None else self.n_hidden
             targets = principal_targets(data.x, width)
         else:
-            kernels = kernels_of(views, kernel, self.view_kernels, data.x.shape[1])
+            kernels = self.inputs_.kernels(kernel, data.x.shape[1])
             y = one_hot(data.y[:, 0].long()).double() if self.of_classes else data.y
-            targets = torch.cat([linear_targets(data.x[:, own], y) for own in views.values()], 1)
-        layers: list[Layer] = [hidden_layer(data.x, targets, kernels, m, generator)]
+            targets = torch.cat([linear_targets(data.x[:, self.inputs_.features(name)], y) for name in views], 1)
+        rows = self.inputs_.anchor_rows(data.x) or None
+        layers: list[Layer] = [hidden_layer(data.x, targets, kernels, m, generator, rows)]
         for _ in range(self.n_layers - 2):
             with torch.no_grad():
                 h = _stacked(layers)(data.x).mean

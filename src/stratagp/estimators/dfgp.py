@@ -24,8 +24,8 @@ class DFGPRegressor(BatchedRegressor, DeepProcessEstimator):
         kernel: of the hidden processes, which each get a copy; an RBF with a lengthscale for each column by default.
         views: groups of columns for multiple kernel learning, each seen by a hidden process of its own: a list of
             slices, names or lists of columns, or a mapping of names to them. ``X`` may also be a list or a mapping of
-            arrays, one for each view.
-        view_kernels: a kernel for each view, where they differ, on columns of the view by number.
+            arrays, one for each view; or lists of objects (texts, sequences) for views with a kernel over objects.
+        view_kernels: kernels of views, where they differ, in their order or by name; on columns of the view by number.
         n_inducing: inducing points of each process.
         n_layers: of processes, the output included; further hidden layers are as wide as the first, with RBF kernels.
             Moments of more than two layers are an approximation.

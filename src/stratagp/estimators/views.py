@@ -1,4 +1,4 @@
-"""Several views of one object: groups of columns, or an array for each view, as inputs of an estimator."""
+"""Several views of one object as inputs of an estimator: groups of columns, or arrays and lists of objects."""
 
 from __future__ import annotations
 
@@ -7,49 +7,114 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.estimators.inputs import Inputs, Points
-from stratagp.kernels import Kernel
+from stratagp.kernels import Anchors, Kernel, choose_anchors
 from stratagp.kernels.columns import column_position
 
 
 class ViewInputs(Inputs):
-    """Tables whose columns belong to views; or arrays, one for each view, that are put side by side.
+    """Tables whose columns belong to views; or an array or list of objects for each view, put side by side.
+
+    Objects become rows of their similarities to as many anchors as there are inducing points
+    (:class:`~stratagp.kernels.Anchors`).
 
     Arguments:
         views: columns of each view, as a slice, a name, a number or a list of these; a mapping gives the views names.
-            None for one table without views, or for ``X`` that is a mapping or a list of arrays itself.
+            None for one table without views, or for ``X`` that is a mapping or a list of views itself.
+        given: kernels of views, by name or in their order; a view with a kernel over objects is a list of these.
 
     After ``learn``, ``views`` tells which encoded columns each view has, by its name; None where there are no views.
     """
 
-    def __init__(self, estimator: Any, kernel: Kernel, views: Any) -> None:
+    def __init__(self, estimator: Any, kernel: Kernel, views: Any, given: Any = None) -> None:
         super().__init__(estimator, kernel)
-        self.asked = views
-        self.widths: dict[str, int] | None = None
+        self.asked, self.given = views, given
+        self.widths: dict[str, int | None] | None = None  # None: objects
         self.views: dict[str, list[int]] | None = None
+        self.anchors: dict[str, Anchors] = {}
 
     def learn(self, estimator: Any, X: Any) -> Points:
         """Learn from the training rows and their views, and return them as points."""
-        arrays = _arrays(X)
-        if arrays is not None and self.asked is not None:
+        parts = self._parts(X)
+        if parts is None:
+            points = super().learn(estimator, X)
+            self.views = None if self.asked is None else self._resolved(estimator, self.asked)
+            return points
+        if self.asked is not None:
             raise InputError("X is one array for each view already: leave out views")
-        self.widths = None if arrays is None else {name: part.shape[1] for name, part in arrays.items()}
-        points = super().learn(estimator, X if arrays is None else _side_by_side(arrays))
-        asked = self.asked if arrays is None else _slices(self.widths or {})
-        self.views = None if asked is None else self._resolved(estimator, asked)
-        return points
+        self.widths = {name: None if isinstance(part, list) else part.shape[1] for name, part in parts.items()}
+        arrays = {name: part for name, part in parts.items() if not isinstance(part, list)}
+        blocks = [super().learn(estimator, _side_by_side(arrays)).values] if arrays else []
+        self.views = self._resolved(estimator, _slices(arrays)) if arrays else {}
+        for name, kernel in self._object_kernels(parts).items():
+            blocks.append(self._anchored(name, kernel, parts[name], estimator.n_inducing))
+            end = sum(block.shape[1] for block in blocks)
+            self.views[name] = list(range(end - blocks[-1].shape[1], end))
+        self.views = {name: self.views[name] for name in parts}
+        return Points(torch.cat(blocks, 1))
 
     def points(self, estimator: Any, X: Any) -> Points:
         """New rows as points, the way the training rows were."""
-        arrays = _arrays(X)
         if self.widths is None:
             return super().points(estimator, X)
-        if arrays is None or {name: part.shape[1] for name, part in arrays.items()} != self.widths:
-            expected = ", ".join(f"{name} with {width} columns" for name, width in self.widths.items())
+        parts = self._parts(X)
+        found = {name: None if isinstance(part, list) else part.shape[1] for name, part in (parts or {}).items()}
+        if parts is None or found != self.widths:
+            widths = self.widths.items()
+            expected = ", ".join(f"{name} with {f'{w} columns' if w else 'objects'}" for name, w in widths)
             raise InputError(f"X must be an array for each view, as in fit: {expected}")
-        return super().points(estimator, _side_by_side({name: arrays[name] for name in self.widths}))
+        arrays = {name: parts[name] for name, width in self.widths.items() if width}
+        blocks = [super().points(estimator, _side_by_side(arrays)).values] if arrays else []
+        blocks += [anchors.encode(parts[name]) for name, anchors in self.anchors.items()]
+        return Points(torch.cat(blocks, 1))
+
+    def kernels(self, kernel: Kernel, columns: int) -> list[Kernel]:
+        """A kernel for each view, on its columns: a copy of ``kernel``, or that which is given."""
+        assert self.views is not None
+        given = _by_name(self.given, list(self.views))
+        chosen = {name: self.anchors[name].kernel if name in self.anchors else given[name] for name in self.views}
+        return [
+            copy.deepcopy(kernel if chosen[name] is None else chosen[name]).on(own).bind(columns)
+            for name, own in self.views.items()
+        ]
+
+    def anchor_rows(self, x: Tensor) -> list[Tensor | None]:
+        """Which rows are anchors, for each view of objects; None for the other views."""
+        views = (self.views or {}).items()
+        return [(x[:, own[0]] >= 0).nonzero()[:, 0] if name in self.anchors else None for name, own in views]
+
+    def features(self, name: str) -> list[int]:
+        """The columns of a view that a linear function may see."""
+        assert self.views is not None
+        return self.views[name][1 if name in self.anchors else 0 :]
+
+    def _anchored(self, name: str, kernel: Kernel, objects: list[Any], count: int) -> Tensor:
+        generator = torch.Generator().manual_seed(self._seed)
+        chosen = choose_anchors(kernel, objects, count, generator)
+        self.anchors[name] = Anchors(kernel, [objects[i] for i in chosen])
+        rows = self.anchors[name].encode(objects)
+        rows[chosen, 0] = torch.arange(len(chosen)).to(rows)
+        return rows
+
+    def _object_kernels(self, parts: dict[str, Any]) -> dict[str, Kernel]:
+        given = _by_name(self.given, list(parts))
+        return {name: own for name, own in given.items() if own is not None and isinstance(parts[name], list)}
+
+    def _parts(self, X: Any) -> dict[str, Any] | None:
+        """An array or a list of objects for each view, by name, where ``X`` is that; None where it is one table."""
+        whole = isinstance(X, (list, tuple)) and len(X) > 0
+        if isinstance(X, Mapping) and not hasattr(X, "shape"):  # a sparse matrix of keys is a mapping too
+            named = {str(name): part for name, part in X.items()}
+        elif whole and (all(getattr(part, "ndim", 0) == 2 for part in X) or _has_objects(self.given, self.asked)):
+            named = {f"view {i}": part for i, part in enumerate(X)}
+        else:
+            return None
+        given = _by_name(self.given, list(named))
+        return _checked({name: _part(name, part, given[name]) for name, part in named.items()})
 
     def _resolved(self, estimator: Any, asked: Any) -> dict[str, list[int]]:
         if not isinstance(asked, (Mapping, list, tuple)) or not asked:
@@ -68,13 +133,36 @@ class ViewInputs(Inputs):
         return found
 
 
-def kernels_of(views: dict[str, list[int]], kernel: Kernel, given: Any, columns: int) -> list[Kernel]:
-    """A kernel for each view, on its columns: copies of one, or those that are given."""
-    chosen = [kernel] * len(views) if given is None else list(given)
-    if len(chosen) != len(views) or not all(isinstance(own, Kernel) for own in chosen):
-        raise InputError(f"view_kernels must be a kernel for each of the {len(views)} views, got {given!r}")
-    pairs = zip(chosen, views.values(), strict=True)
-    return [copy.deepcopy(own).on(own_columns).bind(columns) for own, own_columns in pairs]
+def _by_name(given: Any, names: list[str]) -> dict[str, Kernel | None]:
+    """The kernels that are given for views, by the names of these; None for the others."""
+    if given is None:
+        return dict.fromkeys(names)
+    named = dict(given) if isinstance(given, Mapping) else dict(zip(names, given, strict=False))
+    fits = set(named) <= set(names) if isinstance(given, Mapping) else len(given) == len(names)
+    if not fits or not all(own is None or isinstance(own, Kernel) for own in named.values()):
+        raise InputError(
+            f"view_kernels must be a kernel for each of the {len(names)} views ({', '.join(names)}), or a mapping of "
+            f"their names to kernels, got {given!r}"
+        )
+    return {name: named.get(name) for name in names}
+
+
+def _has_objects(given: Any, asked: Any) -> bool:
+    kernels = given.values() if isinstance(given, Mapping) else given or ()
+    return asked is None and any(isinstance(own, Kernel) and not own.takes_tensors for own in kernels)
+
+
+def _part(name: str, values: Any, kernel: Kernel | None) -> Any:
+    """A view as an array ``n d``, or as a list of objects where its kernel is over these."""
+    if kernel is not None and not kernel.takes_tensors:
+        if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
+            raise InputError(f"X: view {name!r} must be a list of objects, got {type(values).__name__}")
+        return list(values)
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1]:
+        return array
+    hint = "; objects need a kernel over objects in view_kernels" if array.dtype.kind not in "fiub" else ""
+    raise InputError(f"X must hold an array (n, columns) for each view, got {array.shape} for {name!r}{hint}")
 
 
 def _positions(columns: Any, names: list[str]) -> set[int]:
@@ -88,16 +176,9 @@ def _positions(columns: Any, names: list[str]) -> set[int]:
     return {column_position(column if isinstance(column, str) else int(column), names) for column in wanted}
 
 
-def _arrays(X: Any) -> dict[str, np.ndarray] | None:
-    """An array for each view, by name, where ``X`` is that; None where it is one table."""
-    if isinstance(X, Mapping) and not hasattr(X, "shape"):  # a sparse matrix of keys is a mapping too
-        parts = {str(name): np.asarray(part) for name, part in X.items()}
-    elif isinstance(X, (list, tuple)) and X and all(getattr(part, "ndim", 0) == 2 for part in X):
-        parts = {f"view {i}": np.asarray(part) for i, part in enumerate(X)}
-    else:
-        return None
-    if not parts or any(part.ndim != 2 or not part.shape[1] for part in parts.values()):
-        raise InputError("X must hold an array (n, columns) for each view")
+def _checked(parts: dict[str, Any]) -> dict[str, Any]:
+    if not parts:
+        raise InputError("X must hold an array (n, columns) for each view, got none")
     lengths = {name: len(part) for name, part in parts.items()}
     if len(set(lengths.values())) > 1:
         raise InputError(f"X must have the same rows in each view, got {lengths}")
@@ -108,6 +189,7 @@ def _side_by_side(arrays: dict[str, np.ndarray]) -> np.ndarray:
     return np.concatenate(list(arrays.values()), 1)
 
 
-def _slices(widths: dict[str, int]) -> dict[str, slice]:
-    ends = np.cumsum(list(widths.values()))
-    return {name: slice(int(end) - width, int(end)) for (name, width), end in zip(widths.items(), ends, strict=True)}
+def _slices(arrays: dict[str, np.ndarray]) -> dict[str, slice]:
+    widths = [part.shape[1] for part in arrays.values()]
+    ends = np.cumsum(widths)
+    return {name: slice(int(end) - width, int(end)) for name, width, end in zip(arrays, widths, ends, strict=True)}

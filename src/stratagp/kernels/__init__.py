@@ -4,6 +4,9 @@ from stratagp.kernels.additive import Additive as Additive
 from stratagp.kernels.algebra import Power as Power
 from stratagp.kernels.algebra import Product as Product
 from stratagp.kernels.algebra import Sum as Sum
+from stratagp.kernels.anchored import Anchored as Anchored
+from stratagp.kernels.anchored import Anchors as Anchors
+from stratagp.kernels.anchored import choose_anchors as choose_anchors
 from stratagp.kernels.arc_cosine import ArcCosine as ArcCosine
 from stratagp.kernels.base import Kernel as Kernel
 from stratagp.kernels.base import registry as registry

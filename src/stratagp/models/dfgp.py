@@ -50,6 +50,7 @@ def hidden_layer(
     kernels: Kernel | Sequence[Kernel],
     n_inducing: int = 10,
     generator: torch.Generator | None = None,
+    rows: Sequence[Tensor | None] | None = None,
 ) -> Inducing:
     """Sparse processes that start at ``targets``, one for each column, with inducing points from rows at random.
 
@@ -57,6 +58,7 @@ def hidden_layer(
         x: rows of inputs; every process sees those columns that its kernel is on.
         kernels: one that each process gets a copy of, or a kernel for each.
         n_inducing: of each process.
+        rows: numbers of the rows that a process must have as inducing points, None for those at random.
 
     The belief about inducing values is a point, until :func:`widen` makes a Gaussian of it.
 
@@ -70,11 +72,13 @@ def hidden_layer(
     given = [kernels] if isinstance(kernels, Kernel) else list(kernels)
     if not alike and len(given) != functions:
         raise InputError(f"kernels must have one for each of {functions} hidden processes, got {len(given)}")
-    started = [_nearly_linear(start_from_data(copy.deepcopy(each), x, x[:, 0])) for each in given]
+    chosen = [None] * functions if rows is None else list(rows)
+    m = min([n_inducing, len(x), *(len(own) for own in chosen if own is not None)])
+    seen = [x if own is None else x[own] for own in (chosen[:1] if alike else chosen)]
+    started = [_nearly_linear(start_from_data(copy.deepcopy(k), own, own[:, 0])) for k, own in zip(given, seen)]
     kernel = started[0].replicate(functions) if alike else Separate(started)
-    m = min(n_inducing, len(x))
-    rows = torch.stack([torch.randperm(len(x), generator=generator)[:m] for _ in range(functions)])
-    z = real(x[rows], name="z", unit=spreads(x))
+    picked = [torch.randperm(len(x), generator=generator) if own is None else own for own in chosen]
+    z = real(torch.stack([x[own[:m]] for own in picked]), name="z", unit=spreads(x))
     layer = Inducing(kernel, z, Delta(m, functions))
     with torch.no_grad():
         a = lower_times(layer.whitener(), kernel(layer.z, x.expand(functions, -1, -1)))

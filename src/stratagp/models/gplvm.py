@@ -10,32 +10,36 @@ of ``y`` as noise the model would be content.
 from __future__ import annotations
 
 import copy
-from functools import partial
-from typing import Any
+import warnings
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from stratagp.errors import InputError
+from stratagp.errors import ConvergenceWarning, InputError
 from stratagp.kernels import RBF, Kernel
 from stratagp.kernels.base import as_tensor
-from stratagp.layers import Inducing, LatentRows, Stack
+from stratagp.layers import Inducing, LatentRows
 from stratagp.likelihoods import Likelihood
 from stratagp.models.chain import Chain
 from stratagp.models.random_inputs import RandomInputGP
-from stratagp.objectives import elbo
+from stratagp.training.batched_bfgs import minimise_rows
 from stratagp.training.inducing import kmeans_points
 from stratagp.training.lbfgs import Result, maximise
-from stratagp.training.start import spreads
+from stratagp.training.start import spreads, start_from_data
+from stratagp.types import Gaussian
 
 _HELD = 0.01  # the noise at first, as a share of the variance of the rows
+_STARTS = 3  # of each new latent point
+_NUMBERS = 2**20  # of ψ₂ that are held at once
 
 
 def gplvm(
     y: Float[Tensor, "n p"], n_components: int, n_inducing: int = 30, kernel: Kernel | None = None
 ) -> RandomInputGP:
     """The model with latent points at the principal components of centred rows.
+
+    The variance of the kernel, where it was not given, starts at the mean variance of the columns.
 
     >>> t = torch.linspace(-1, 1, 30, dtype=torch.float64)[:, None]
     >>> gplvm(torch.cat([t, t**2 - t.square().mean(), t.sin()], 1), 2, 8).inputs.mean.shape
@@ -48,9 +52,14 @@ def gplvm(
         )
     start = torch.linalg.svd(y - y.mean(0), full_matrices=False)[0][:, :n_components]
     start = start / spreads(start)
-    given = RBF([1.0] * n_components, variance=1.0) if kernel is None else copy.deepcopy(kernel).bind(n_components)
-    noise = _HELD * float(y.var(0).mean())
-    return RandomInputGP(LatentRows(start), given, kmeans_points(start, n_inducing), noise=noise)
+    variance = float(y.var(0, correction=0).mean())
+    if not variance > 0:
+        raise InputError("the rows of y do not vary: there is nothing that latent points could explain")
+    if kernel is None:
+        given: Kernel = RBF([1.0] * n_components, variance)
+    else:
+        given = start_from_data(copy.deepcopy(kernel).bind(n_components), start, y[:, 0], variance)
+    return RandomInputGP(LatentRows(start), given, kmeans_points(start, n_inducing), noise=_HELD * variance)
 
 
 def fit_gplvm(model: RandomInputGP, y: Float[Tensor, "n p"], max_iterations: int = 500) -> Result:
@@ -65,31 +74,86 @@ def fit_gplvm(model: RandomInputGP, y: Float[Tensor, "n p"], max_iterations: int
     return maximise(score, model.parameters(), max_iterations)
 
 
-def latent_points(chain: Chain, y: Float[Tensor, "n p"], max_iterations: int = 100) -> LatentRows:
+def latent_points(chain: Chain, y: Float[Tensor, "n p"], max_iterations: int = 200) -> LatentRows:
     """The belief about latent points of new rows, under a model that stays as it is.
 
-    Each starts at the training point whose expected row is nearest. Each is found by itself, so that it does not
-    depend on the rows that are asked for with it.
+    That of row ``n`` maximises ``E log p(yₙ | f(b)) − KL(q(b) ‖ N(0, I))``: the best end of several starts, which are
+    the beliefs about training rows at which this is greatest. It does not depend on the rows that are asked for with
+    it, but by rounding.
     """
     known, last = chain.layer.layers[0], chain.layer.layers[-1]
     assert isinstance(known, LatentRows)
     assert isinstance(last, Inducing)
+    rows = _Rows(last, chain.likelihood, y)
+    mean, log_scale = known.mean.detach(), known.log_scale.detach()
+    starts = rows.starts(mean, log_scale)
+    mean, log_scale = (part[starts].flatten(0, 1) for part in (mean, log_scale))
+
+    def belief(x: Tensor, i: Tensor) -> tuple[Tensor, Tensor]:  # in units of the start, so that curvatures are about 1
+        shift, stretch = x.chunk(2, 1)
+        return mean[i] + log_scale[i].exp() * shift, log_scale[i] + stretch
+
+    def loss(x: Tensor, i: Tensor) -> Tensor:
+        return -rows.bound(*belief(x, i), i // starts.shape[1])
+
+    ends = minimise_rows(loss, torch.zeros_like(mean).repeat(1, 2), max_iterations, size=rows.size)
+    best = _first_best(ends.value.reshape(starts.shape)) + starts.shape[1] * torch.arange(len(y), device=mean.device)
+    _warn_unless(ends.converged[best])
+    found = LatentRows(mean[best])
     with torch.no_grad():
-        nearest = torch.cdist(y, last(known.mean).mean).argmin(1)
-        found = LatentRows(known.mean[nearest])
-        found.log_scale.copy_(known.log_scale[nearest])
-    frozen: tuple[Any, Likelihood] = copy.deepcopy((last, chain.likelihood))
-    for part in frozen:
-        part.requires_grad_(False)
-    for places in torch.arange(len(y)).split(1):
-        rows = LatentRows(found.mean[places])
-        stack, numbers = Stack(rows, frozen[0], propagate="moments"), torch.arange(len(places))[:, None]
-        bound = partial(_bound, stack, frozen[1], numbers, y[places])
-        maximise(bound, rows.parameters(), max_iterations)
-        with torch.no_grad():
-            found.mean[places], found.log_scale[places] = rows.mean, rows.log_scale
+        found.mean[:], found.log_scale[:] = belief(ends.x[best], best)
     return found
 
 
-def _bound(layer: Stack, likelihood: Likelihood, x: Tensor, y: Tensor) -> Tensor:
-    return elbo(layer, likelihood, x, y).value
+class _Rows:
+    """The bound of each row, for a frozen output layer."""
+
+    def __init__(self, layer: Inducing, likelihood: Likelihood, y: Float[Tensor, "n p"]) -> None:
+        self.layer, self.likelihood = copy.deepcopy((layer, likelihood))
+        self.layer.requires_grad_(False)
+        self.likelihood.requires_grad_(False)
+        self.y = y
+        self.size = max(1, _NUMBERS // layer.z.shape[-2] ** 2)
+
+    def bound(
+        self, mean: Float[Tensor, "k d"], log_scale: Float[Tensor, "k d"], rows: Int[Tensor, " k"]
+    ) -> Float[Tensor, " k"]:
+        """The bound of some rows at beliefs about their latent points."""
+        belief = self.layer(Gaussian(mean, (2 * log_scale).exp()))
+        return self.likelihood.expected_log_prob(self.y[rows], belief) - _divergence(mean, log_scale)
+
+    def starts(self, mean: Float[Tensor, "t d"], log_scale: Float[Tensor, "t d"]) -> Int[Tensor, "n s"]:
+        """Which beliefs are the best for each row, the best one first."""
+        with torch.no_grad():
+            var = (2 * log_scale).exp()
+            parts = [
+                self.layer(Gaussian(*part)) for part in zip(mean.split(self.size), var.split(self.size), strict=True)
+            ]
+            f = Gaussian(*(torch.cat(part)[:, None] for part in zip(*parts, strict=True)))
+            kl, found = _divergence(mean, log_scale)[:, None], []
+            for y in self.y.split(max(1, _NUMBERS // f.mean.numel())):
+                each = Gaussian(*(part.expand(-1, len(y), -1) for part in f))
+                values = self.likelihood.expected_log_prob(y, each) - kl
+                found.append(values.topk(min(_STARTS, len(values)), 0).indices.mT)
+            return torch.cat(found)
+
+
+def _divergence(mean: Float[Tensor, "n d"], log_scale: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+    """``KL(N(mean, exp(2 log_scale)) ‖ N(0, I))`` of each row."""
+    return 0.5 * (mean.square() + (2 * log_scale).exp() - 1).sum(1) - log_scale.sum(1)
+
+
+def _first_best(values: Float[Tensor, "n s"]) -> Int[Tensor, " n"]:
+    """The first start of each row that ends at its least value, but for rounding."""
+    least = values.amin(1, keepdim=True)
+    return (values <= least + 1e-8 * least.abs().clamp_min(1)).int().argmax(1)
+
+
+def _warn_unless(converged: Bool[Tensor, " n"]) -> None:
+    if not bool(converged.all()):
+        warnings.warn(
+            f"the latent points of {int((~converged).sum())} of {len(converged)} rows stopped before they converged: "
+            "raise max_iterations",
+            ConvergenceWarning,
+            stacklevel=3,
+        )

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from stratagp.kernels import Kernel, Linear, Periodic, Polynomial, Product, Sum, White
+from stratagp.kernels import Anchored, Cached, Kernel, Linear, Periodic, Polynomial, Product, Sum, White
 from stratagp.parameters import Parameter
 
 _ROWS = 1000  # that are looked at; more would not change a start value
@@ -41,8 +41,10 @@ def start_from_data(kernel: Kernel, x: Any, y: Float[Tensor, " n"], variance: fl
             block = slice(0, _ROWS)  # consecutive rows: thinned ones would show aliases
             for part, points in _points_of_parts(kernel, x[block]).items():
                 _start_period(part, points, y[block])
+        reading = {part.base: part for part in kernel.modules() if isinstance(part, (Anchored, Cached))}
         for part, share in variance_carriers(kernel, variance):
-            _start_variance(part, seen.get(part, rows), share)
+            reader = reading.get(part, part)  # objects have become rows
+            _start_variance(part, reader, seen.get(reader, rows), share)
     return kernel
 
 
@@ -140,7 +142,7 @@ def _variance(kernel: Kernel) -> Any:
     return kernel._modules["variance"]
 
 
-def _start_variance(part: Kernel, x: Any, share: float) -> None:
+def _start_variance(part: Kernel, reader: Kernel, x: Any, share: float) -> None:
     variance = _open(part, "variance")
     if variance is None:
         return
@@ -150,7 +152,7 @@ def _start_variance(part: Kernel, x: Any, share: float) -> None:
     elif isinstance(part, White):
         _assign(variance, share)
     else:
-        level = part.diag(x).mean() / variance.natural.mean()
+        level = reader.diag(x).mean() / variance.natural.mean()
         _assign(variance, (share / level).expand(variance.natural.shape))
 
 

@@ -1,0 +1,138 @@
+"""Object kernels on rows of numbers: what a sparse process needs to know of an object.
+
+A process with inducing objects ``a₁ … a_m`` asks for ``k(x, aⱼ)`` and ``k(x, x)`` alone. So each object becomes a row
+
+    [j, s(x, x), s̃(x, a₁), …, s̃(x, a_m)]
+
+of similarities that no hyperparameter changes (:class:`~stratagp.kernels.objects.KernelCache`), with ``j`` the number of
+the anchor that it is, −1 for all others. Rows are computed once, and hyperparameters train at the speed of dense
+matrices. Nothing moves the anchors: their rows have no gradient.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from stratagp.errors import InputError
+from stratagp.kernels.base import Kernel
+from stratagp.kernels.objects import KernelCache, ObjectKernel
+
+_CANDIDATES = 2  # times as many as anchors are looked at
+_ALIKE = 1 - 1e-10  # the squared cosine above which two objects are one
+
+
+class Anchored(Kernel):
+    """An object kernel on rows ``[j, s(x, x), s̃(x, a₁), …]``; one of two sets of rows must be anchors.
+
+    >>> from stratagp import kernels as k
+    >>> shared = k.PairFunction(lambda a, b: len(set(a) & set(b)))
+    >>> words = Anchors(shared, ["gaussian", "process"])
+    >>> words.kernel(words.encode(["gauss"]), words.rows())
+    tensor([[0.8165, 0.2041]], dtype=torch.float64, grad_fn=...)
+    """
+
+    def __init__(self, base: ObjectKernel) -> None:
+        super().__init__()
+        self.base = base
+
+    @property
+    def takes_tensors(self) -> bool:
+        """Its points are rows of similarities, not the objects."""
+        return True
+
+    def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """The base kernel, from the similarities of the one to the other."""
+        x, z = x.detach(), z.detach()
+        if bool((z[..., 0] >= 0).all()):
+            return self._to_anchors(x, z)
+        if bool((x[..., 0] >= 0).all()):
+            return self._to_anchors(z, x).mT
+        raise InputError("the similarity of two objects is known only where one of them is an anchor")
+
+    def _to_anchors(self, x: Tensor, anchors: Tensor) -> Tensor:
+        number = anchors[..., 0].round().long()
+        shape = torch.broadcast_shapes(x.shape[:-2], anchors.shape[:-2])
+        known = x[..., 2:].expand(*shape, -1, -1)
+        cross = known.gather(-1, number.unsqueeze(-2).expand(*shape, x.shape[-2], -1))
+        return self.base.from_cache(KernelCache(cross, x[..., 1], anchors[..., 1]))
+
+    def diag(self, x: Any) -> Float[Tensor, "*q n"]:
+        """The base kernel of each object with itself."""
+        own = self._points(x, "x")[..., 1].detach()
+        own = torch.ones_like(own) if self.base.normalise else own
+        return (self.base.variance * own[..., None]).squeeze(-1)
+
+    def describe(self) -> str:
+        """``anchored(base)``."""
+        return f"anchored({self.base.describe()})"
+
+
+class Anchors:
+    """Objects that others are compared with, and the kernel on the rows that result.
+
+    Arguments:
+        kernel: over objects; sums, products and powers of such kernels are too.
+        objects: the anchors.
+    """
+
+    def __init__(self, kernel: Kernel, objects: Sequence[Any]) -> None:
+        self.objects = list(objects)
+        self.kernel = copy.deepcopy(kernel)
+        self._bases: list[ObjectKernel] = []
+        if isinstance(self.kernel, ObjectKernel):
+            self.kernel = self._anchor(self.kernel)
+        else:
+            self._replace(self.kernel)
+
+    @property
+    def columns(self) -> int:
+        """Of an encoded object."""
+        return 1 + len(self._bases) * (1 + len(self.objects))
+
+    def encode(self, objects: Sequence[Any]) -> Float[Tensor, "n columns"]:
+        """Objects as rows, none of them an anchor."""
+        blocks = [torch.full((len(objects), 1), -1.0, dtype=torch.float64)]
+        for base in self._bases:
+            cache = base.cache(objects, self.objects)
+            blocks += [cache.left.double()[:, None], cache.cross.double()]
+        return torch.cat(blocks, 1)
+
+    def rows(self) -> Float[Tensor, "m columns"]:
+        """The anchors themselves as rows."""
+        rows = self.encode(self.objects)
+        rows[:, 0] = torch.arange(len(rows))
+        return rows
+
+    def _anchor(self, base: ObjectKernel) -> Kernel:
+        start = self.columns
+        self._bases.append(base)
+        return Anchored(base).on([0, *range(start, self.columns)])
+
+    def _replace(self, kernel: Kernel) -> None:
+        for name, child in list(kernel._modules.items()):
+            if isinstance(child, ObjectKernel):
+                kernel._modules[name] = self._anchor(child)
+            elif isinstance(child, Kernel):
+                self._replace(child)
+
+
+def choose_anchors(
+    kernel: Kernel, objects: Sequence[Any], count: int, generator: torch.Generator | None = None
+) -> Int[Tensor, " m"]:
+    """Numbers of at most ``count`` objects at random, no two of which the kernel takes for the same."""
+    order = torch.randperm(len(objects), generator=generator)[: _CANDIDATES * count]
+    with torch.no_grad():
+        K = kernel([objects[i] for i in order])
+    own = K.diagonal()
+    alike = K.square() >= _ALIKE * own[:, None] * own
+    kept: list[int] = []
+    for i in range(len(order)):
+        if len(kept) < count and not alike[i, kept].any():
+            kept.append(i)
+    return order[kept]

@@ -1,0 +1,75 @@
+"""Views of one object: tables, arrays and lists of objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stratagp import kernels as k
+from stratagp.errors import InputError
+from stratagp.estimators import DFGPClassifier, DFGPRegressor
+
+RNG = np.random.default_rng(0)
+TEXTS = ["".join(RNG.choice(list("abcd"), size=8)) for _ in range(120)]
+SHARE = np.array([text.count("a") / 8 for text in TEXTS])
+NUMBERS = RNG.normal(size=(120, 2))
+
+
+def common(a: str, b: str) -> float:
+    return float(sum(a.count(letter) * b.count(letter) for letter in "abcd"))
+
+
+def regressor(**options: Any) -> DFGPRegressor:
+    return DFGPRegressor(n_inducing=15, max_iterations=60, random_state=0, **options)
+
+
+def test_texts_beside_an_array() -> None:
+    """The target is the share of one letter plus a wave of one column: both views are needed, and both are found."""
+    y = 3 * SHARE + np.sin(2 * NUMBERS[:, 0])
+    X = {"texts": TEXTS, "numbers": NUMBERS}
+    model = regressor(view_kernels={"texts": k.PairFunction(common)}).fit(X, y)
+    assert model.score(X, y) > 0.95
+    alone = model.predict({"numbers": NUMBERS[:5], "texts": TEXTS[:5]})  # in another order, and fewer
+    np.testing.assert_allclose(alone, model.predict(X)[:5], rtol=1e-9)
+    shares = model.influence(X)
+    assert list(shares) == ["texts", "numbers"]
+    assert min(shares.values()) > 0.05
+    assert model.transform(X).shape == (120, 2)
+
+
+def test_a_list_of_views() -> None:
+    y = 3 * SHARE
+    model = regressor(view_kernels=[None, k.PairFunction(common)]).fit([NUMBERS, TEXTS], y)
+    assert model.score([NUMBERS, TEXTS], y) > 0.95
+    assert model.influence([NUMBERS, TEXTS])["view 1"] > 0.9
+
+
+def test_texts_alone() -> None:
+    y = np.where(SHARE > 0.25, "many", "few")
+    kernel = k.PairFunction(common) + k.PairFunction(common, lengthscale=1.0)
+    model = DFGPClassifier(n_inducing=15, max_epochs=200, random_state=0, view_kernels=[kernel]).fit([TEXTS], y)
+    assert model.score([TEXTS], y) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("options", "X", "match"),
+    [
+        ({}, {"texts": TEXTS, "numbers": NUMBERS}, "need a kernel over objects in view_kernels"),
+        ({"view_kernels": {"words": k.PairFunction(common)}}, {"texts": TEXTS}, "view_kernels must be a kernel for"),
+        ({"view_kernels": [k.PairFunction(common)]}, {"texts": "abc"}, "must be a list of objects, got str"),
+        ({"view_kernels": [k.PairFunction(common), None]}, [TEXTS, NUMBERS[:50]], "the same rows in each view"),
+        ({}, {}, "got none"),
+    ],
+)
+def test_bad_views(options: dict[str, Any], X: Any, match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        regressor(**options).fit(X, SHARE)
+
+
+def test_views_that_are_not_those_of_fit() -> None:
+    model = regressor(view_kernels={"texts": k.PairFunction(common)}).fit({"texts": TEXTS, "numbers": NUMBERS}, SHARE)
+    for wrong in ({"texts": TEXTS}, {"texts": TEXTS, "numbers": NUMBERS[:, :1]}, NUMBERS):
+        with pytest.raises(InputError, match="texts with objects, numbers with 2 columns"):
+            model.predict(wrong)

@@ -1,0 +1,88 @@
+"""Object kernels on rows of similarities, against the kernels on the objects themselves."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from stratagp import kernels as k
+from stratagp.errors import InputError
+from stratagp.layers import Inducing
+
+WORDS = ["gaussian", "process", "gauss", "prior", "kernel", "kernels", "posterior"]
+
+
+def shared_letters(a: str, b: str) -> float:
+    return float(len(set(a) & set(b)))
+
+
+def shared_pairs(a: str, b: str) -> float:
+    return float(len({a[i : i + 2] for i in range(len(a) - 1)} & {b[i : i + 2] for i in range(len(b) - 1)}))
+
+
+LETTERS = k.PairFunction(shared_letters, variance=2.0)
+WARPED = k.PairFunction(shared_letters, lengthscale=0.7)
+PLAIN = k.PairFunction(shared_pairs, normalise=False)
+KERNELS = {
+    "one": LETTERS,
+    "with a lengthscale": WARPED,
+    "not normalised": PLAIN,
+    "sum": LETTERS + PLAIN + 0.5,
+    "product": LETTERS * (WARPED + PLAIN),
+    "power": (LETTERS + PLAIN) ** 2,
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
+def test_equals_the_kernel_on_objects(kernel: k.Kernel) -> None:
+    anchors = k.Anchors(kernel, WORDS[:3])
+    rows, others = anchors.rows(), anchors.encode(WORDS[3:])
+    assert rows.shape[1] == anchors.columns
+    torch.testing.assert_close(anchors.kernel(rows), kernel(WORDS[:3]), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(anchors.kernel(others, rows), kernel(WORDS[3:], WORDS[:3]), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(anchors.kernel(rows, others), kernel(WORDS[:3], WORDS[3:]), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(anchors.kernel.diag(others), kernel.diag(WORDS[3:]), rtol=1e-12, atol=1e-12)
+
+
+def test_functions_have_parameters_of_their_own() -> None:
+    anchors = k.Anchors(k.PairFunction(shared_letters, lengthscale=1.0), WORDS[:3])
+    kernel = anchors.kernel.replicate(2)
+    with torch.no_grad():
+        next(item for item in kernel.named_values() if item.name.endswith("lengthscale")).parameter.assign([1.0, 2.0])
+    found = kernel(anchors.encode(WORDS[3:]), anchors.rows())
+    for i, lengthscale in enumerate((1.0, 2.0)):
+        alone = k.PairFunction(shared_letters, lengthscale=lengthscale)
+        torch.testing.assert_close(found[i], alone(WORDS[3:], WORDS[:3]), rtol=1e-12, atol=1e-12)
+
+
+def test_an_inducing_layer_conditions_on_objects() -> None:
+    """With values at the anchors that are certain, the mean interpolates them and elsewhere is k(x, z) Kzz⁻¹ u."""
+    kernel = k.PairFunction(shared_letters, lengthscale=0.5, variance=1.0)
+    anchors, values = k.Anchors(kernel, WORDS[:4]), torch.tensor([1.0, -1.0, 0.5, 2.0], dtype=torch.float64)
+    layer = Inducing(anchors.kernel, anchors.rows(), jitter=1e-10)
+    with torch.no_grad():
+        layer.posterior.mean.copy_(layer.whitener() @ values)
+        layer.posterior.scale.zero_()
+        at_anchors, elsewhere = layer(anchors.rows()), layer(anchors.encode(WORDS[4:]))
+        expected = kernel(WORDS[4:], WORDS[:4]) @ torch.linalg.solve(kernel(WORDS[:4]), values)
+    torch.testing.assert_close(at_anchors.mean[:, 0], values, rtol=0, atol=1e-8)
+    torch.testing.assert_close(elsewhere.mean[:, 0], expected, rtol=0, atol=1e-8)
+
+
+def test_nothing_moves_the_anchors() -> None:
+    anchors = k.Anchors(LETTERS, WORDS[:3])
+    rows = anchors.rows().requires_grad_()
+    assert torch.autograd.grad(anchors.kernel(rows).sum(), rows, allow_unused=True)[0] is None
+
+
+def test_two_objects_that_are_no_anchors() -> None:
+    anchors = k.Anchors(LETTERS, WORDS[:3])
+    with pytest.raises(InputError, match="one of them is an anchor"):
+        anchors.kernel(anchors.encode(WORDS[3:]))
+
+
+def test_chosen_anchors_are_distinct() -> None:
+    words = ["abc", "cab", "bca", "xyz", "abc", "abx"]  # the first three have the same letters
+    chosen = k.choose_anchors(LETTERS, words, 6, torch.Generator().manual_seed(0))
+    assert sorted("".join(sorted(words[i])) for i in chosen) == ["abc", "abx", "xyz"]
+    assert len(k.choose_anchors(LETTERS, words, 2, torch.Generator().manual_seed(0))) == 2
