@@ -12,6 +12,7 @@ drawn when its row is measured: ``--fresh`` draws it again.
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def main() -> None:
     for hidden in HIDDEN:
         path = bench.path.with_suffix(".png") if hidden == 2 else None
         key = f"{SET}, {hidden} hidden, {INDUCING} inducing, {ITERATIONS} iterations"
-        row = bench.row(key, lambda h=hidden, path=path: measure(h, bench.quick, path))
+        row = bench.row(key, partial(measure, hidden, bench.quick, path))
         if row:
             shown.append({"hidden processes": str(hidden), "R²": f"{row['r2']:.3f}", "fit": in_words(row["seconds"])})
     bench.show(f"{SET}, {INDUCING} inducing points, {bench.threads} threads", shown)

@@ -6,6 +6,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from stratagp.errors import InputError
 from stratagp.estimators import BayesianGPLVM
+from stratagp.kernels import RBF, Linear
 
 pytestmark = pytest.mark.filterwarnings("ignore::stratagp.errors.ConvergenceWarning")  # stopped early on purpose
 
@@ -27,6 +28,14 @@ def test_there_and_back():
     np.testing.assert_allclose(mean, latent[:5], atol=0.1)
     assert bool((std > 0).all())
     assert gplvm.relevance_.shape == (2,)
+
+
+@pytest.mark.parametrize("kernel", [None, RBF() + Linear()])
+def test_the_unit_of_rows_does_not_matter(kernel):
+    given = BayesianGPLVM(n_components=1, n_inducing=8, kernel=kernel, standardise=False, max_iterations=60)
+    latent = given.fit_transform(X)
+    np.testing.assert_allclose(given.fit_transform(100 * X), latent, atol=1e-2)  # of a spread of 1
+    np.testing.assert_allclose(given.inverse_transform(latent), 100 * X, atol=100)  # five times the noise
 
 
 def test_bad_input():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import Any
 
 import torch
@@ -12,36 +11,26 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from stratagp.errors import ConvergenceWarning, InputError
+from stratagp.errors import InputError
 from stratagp.estimators.base import check_whole_number
 from stratagp.estimators.batched import Batched, refuse_bad_targets
-from stratagp.estimators.engines import Data, learnt_noise
+from stratagp.estimators.deep_training import Start, train_batches, train_collapsed
+from stratagp.estimators.engines import Data
 from stratagp.estimators.inputs import Points, name_categories
 from stratagp.estimators.variational import AutoGPEngine
 from stratagp.estimators.views import ViewInputs
 from stratagp.kernels import RBF, Kernel
 from stratagp.layers import Layer, Stack
-from stratagp.likelihoods import Bernoulli, GaussianNoise, Likelihood, Softmax
-from stratagp.means import Constant
-from stratagp.models.chain import Chain
-from stratagp.models.dfgp import (
-    dfgp_chain,
-    dfgp_regression,
-    hidden_layer,
-    linear_targets,
-    output_kernel,
-    principal_targets,
-    widen,
-)
-from stratagp.objectives import elbo
-from stratagp.objectives.curvature import curvature_bound
-from stratagp.training.lbfgs import Result, maximise
+from stratagp.likelihoods import Bernoulli, GaussianNoise, Likelihood
+from stratagp.models.dfgp import hidden_layer, linear_targets, output_kernel, principal_targets, relevant_stretch
+from stratagp.training.lbfgs import Result
 from stratagp.training.loop import History
 from stratagp.types import Gaussian
 
 _MOST_HIDDEN = 8  # processes, where their number is left out
-_CLOSED_ROWS = 20_000  # up to which the collapsed bound is taken
-_SOFTMAX_SAMPLES = 4  # of its functions, for each sample of hidden values
+_CLOSED_SIZE = 5e7  # rows times squared inducing points, up to which the collapsed bound is taken
+_STARTS = 2  # in closed form
+_START_ROWS = 10_000  # that a start is made from
 
 
 class DeepProcessEstimator(TransformerMixin, Batched):
@@ -52,6 +41,7 @@ class DeepProcessEstimator(TransformerMixin, Batched):
     inputs_: ViewInputs
     histories_: list[History]
     result_: Result
+    bounds_: list[float]
 
     def __init__(
         self,
@@ -63,6 +53,7 @@ class DeepProcessEstimator(TransformerMixin, Batched):
         n_inducing: Any = 50,
         n_layers: Any = 2,
         hidden: Any = "gaussian",
+        n_starts: Any = None,
         likelihood: Any = "auto",
         inference: Any = "auto",
         propagate: Any = "auto",
@@ -87,6 +78,7 @@ class DeepProcessEstimator(TransformerMixin, Batched):
         self.n_inducing = n_inducing
         self.n_layers = n_layers
         self.hidden = hidden
+        self.n_starts = n_starts
         self.likelihood = likelihood
         self.inference = inference
         self.propagate = propagate
@@ -129,7 +121,7 @@ class DeepProcessEstimator(TransformerMixin, Batched):
         self._restrict("hidden", ("gaussian", "point"))
         self._restrict("inference", ("auto", "collapsed", "batches"))
         self._restrict("propagate", ("auto", "samples", "moments"))
-        for name, least in (("n_hidden", 1), ("n_layers", 2), ("n_samples", 1)):
+        for name, least in (("n_hidden", 1), ("n_layers", 2), ("n_samples", 1), ("n_starts", 1)):
             if getattr(self, name) is not None:
                 check_whole_number(name, getattr(self, name), least)
         self._check_training()
@@ -144,7 +136,7 @@ class DeepProcessEstimator(TransformerMixin, Batched):
         return kernel, self.inputs_.learn(self, X)
 
     def _fit_model(self, kernel: Kernel, points: Points, y: Tensor, likelihood: Likelihood, outputs: int) -> None:
-        """Put the layers together where the data start them, and train them."""
+        """Train from one start or several, and keep the model with the greatest bound."""
         self._forget()
         if self.likelihood == "auto" and isinstance(likelihood, Bernoulli):
             likelihood = Bernoulli("probit")
@@ -152,23 +144,37 @@ class DeepProcessEstimator(TransformerMixin, Batched):
         refuse_bad_targets(likelihood, y, outputs)
         held, kept = self._split(y, generator)
         data, test = Data(x[kept], y[kept]), Data(x[held], y[held])
-        below = self._hidden_layers(kernel, data, generator)
-        above = output_kernel(self.output_kernel, below(data.x[:1]).mean.shape[1])
-        if self._is_collapsed(likelihood, len(data.y)):
-            model = self._fit_collapsed(below, above, data, likelihood)
-        else:
-            model = self._fit_batches(below, above, likelihood, outputs, data, test, generator)
-        self.engine_, self.beliefs_ = AutoGPEngine(model, data), [model]
+        collapsed, found = self._is_collapsed(likelihood, len(data.y)), []
+        starts = self.n_starts or (_STARTS if collapsed else 1)
+        for number in range(starts):
+            own, start = copy.deepcopy(likelihood), self._start(kernel, data, number, generator)
+            self._say(f"start {number + 1} of {starts}, {'in closed form' if collapsed else 'by batches'}")
+            if collapsed:
+                found.append(train_collapsed(self, start, data, own))
+            else:
+                found.append(train_batches(self, start, data, test, own, outputs, generator, starts > 1))
+            if any(history.ending == "interrupted" for history in found[-1].histories):
+                break
+        best = max(found, key=lambda one: one.bound)
+        self.histories_, self.bounds_ = list(best.histories), [one.bound for one in found]
+        if best.result is not None:
+            self.result_ = best.result
+        self.engine_, self.beliefs_ = AutoGPEngine(best.model, data), [best.model]
 
     def _is_collapsed(self, likelihood: Likelihood, rows: int) -> bool:
         possible = isinstance(likelihood, GaussianNoise) and self.propagate != "samples" and not self.validation
+        small = rows * self.n_inducing**2 <= _CLOSED_SIZE
         if self.inference == "collapsed" and not possible:
             raise InputError(f"inference='collapsed' is for Gaussian noise, not for {type(likelihood).__name__}")
-        return self.inference == "collapsed" or (self.inference == "auto" and possible and rows <= _CLOSED_ROWS)
+        return self.inference == "collapsed" or (self.inference == "auto" and possible and small)
 
-    def _hidden_layers(self, kernel: Kernel, data: Data, generator: torch.Generator) -> Layer:
-        """Layers of hidden processes, each started at linear functions of the rows that it sees."""
-        m, views = self.n_inducing, self.inputs_.views
+    def _start(self, kernel: Kernel, data: Data, number: int, generator: torch.Generator) -> Start:
+        """Layers of hidden processes, each started at linear functions of the rows that it sees.
+
+        The second start follows what a shallow process finds relevant; all have inducing rows of their own.
+        """
+        data = self._some_of(data)
+        m, views, stretch = self.n_inducing, self.inputs_.views, None
         if views is None:
             if self.view_kernels is not None:
                 raise InputError("view_kernels are for views: give views, or kernel for all processes")
@@ -176,94 +182,30 @@ class DeepProcessEstimator(TransformerMixin, Batched):
                 name_categories(kernel, self.inputs_.encoder)
             kernels: Any = kernel.bind(self.inputs_.columns)
             width = min(data.x.shape[1], _MOST_HIDDEN) if self.n_hidden is None else self.n_hidden
-            targets = principal_targets(data.x, width)
+            if number == 1:
+                stretch = relevant_stretch(data.x, self._numbers(data.y), generator)
+            targets = principal_targets(data.x, width, stretch)
         else:
-            kernels = self.inputs_.kernels(kernel, data.x.shape[1])
-            y = one_hot(data.y[:, 0].long()).double() if self.of_classes else data.y
+            kernels, y = self.inputs_.kernels(kernel, data.x.shape[1]), self._numbers(data.y)
             targets = torch.cat([linear_targets(data.x[:, self.inputs_.features(name)], y) for name in views], 1)
         rows = self.inputs_.anchor_rows(data.x) or None
-        layers: list[Layer] = [hidden_layer(data.x, targets, kernels, m, generator, rows)]
+        layers: list[Layer] = [hidden_layer(data.x, targets, kernels, m, generator, rows, stretch)]
         for _ in range(self.n_layers - 2):
             with torch.no_grad():
                 h = _stacked(layers)(data.x).mean
             layers.append(hidden_layer(h, h, RBF(ard=h.shape[1]), m, generator))
-        return _stacked(layers)
+        return Start(_stacked(layers), output_kernel(self.output_kernel, targets.shape[1]))
 
-    def _fit_collapsed(self, below: Layer, above: Kernel, data: Data, likelihood: Likelihood) -> Chain:
-        given = isinstance(self.likelihood, Likelihood)
-        noise = likelihood.parameter("noise") if given else learnt_noise(data.y.shape[1])
-        model = dfgp_regression(below, above, data.x, data.y, self.n_inducing, noise=noise)
-        self._say(f"the collapsed bound of {len(data.y)} rows, by at most {self.max_iterations} iterations of L-BFGS")
-        penalty = model.log_prior if model.has_priors else lambda: 0.0
+    def _some_of(self, data: Data) -> Data:
+        """Rows that suffice for a start, with all those that are anchors."""
+        kept = torch.arange(len(data.y)) % (1 + len(data.y) // _START_ROWS) == 0
+        for rows in self.inputs_.anchor_rows(data.x):
+            if rows is not None:
+                kept[rows] = True
+        return Data(data.x[kept], data.y[kept])
 
-        def score() -> Tensor:
-            return model.log_evidence(data.x, data.y) + penalty()
-
-        for phase, share in enumerate(self._shares(self.max_iterations)):
-            if phase:
-                widen(below)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # the limit is how long training lasts
-                self.result_ = maximise(score, model.parameters() if share else [], share)
-            self._say(f"{self.result_.value:.3f} after {self.result_.evaluations} evaluations: {self.result_.message}")
-        self.histories_ = []
-        return model.condition(data.x, data.y)
-
-    def _fit_batches(
-        self,
-        below: Layer,
-        above: Kernel,
-        likelihood: Likelihood,
-        outputs: int,
-        data: Data,
-        test: Data,
-        generator: torch.Generator,
-    ) -> Chain:
-        gaussian = isinstance(likelihood, GaussianNoise)
-        moments = self.propagate == "moments" or (self.propagate == "auto" and gaussian)
-        by_curvature = moments and self.of_classes
-        model = dfgp_chain(
-            below,
-            above,
-            likelihood,
-            data.x,
-            outputs,
-            self.n_inducing,
-            "moments" if moments else "samples",
-            self.n_samples,
-            _SOFTMAX_SAMPLES if isinstance(likelihood, Softmax) and not by_curvature else None,
-            generator,
-            torch.float64,
-            Constant(start) if (start := likelihood.start(data.y)) else None,
-        )
-        options, self.histories_ = self._length(len(data.y), self.max_epochs), []
-        self._say(f"{options['epochs']} epochs of {len(data.y) // options['batch_size']} steps")
-        for phase, share in enumerate(self._shares(options.pop("epochs"))):
-            if phase:
-                widen(below)
-            if not share:
-                continue
-            history = model.fit(
-                data.x,
-                data.y,
-                curvature_bound if by_curvature else elbo,
-                natural=[model.layer.layers[-1].posterior] if moments and gaussian else False,
-                penalty=model.log_prior if model.has_priors else None,
-                epochs=share,
-                rate=self.rate,
-                generator=generator,
-                score=(lambda: float(model.log_predictive(test.x, test.y).mean())) if len(test.y) else None,
-                progress=self.verbose,
-                **options,
-            )
-            self.histories_.append(history)
-            if history.cut_short:
-                break
-        return model
-
-    def _shares(self, total: int) -> list[int]:
-        """How long beliefs about hidden values are points, and then Gaussians."""
-        return [total] if self.hidden == "point" else [total // 2, total - total // 2]
+    def _numbers(self, y: Tensor) -> Tensor:
+        return one_hot(y[:, 0].long()).double() if self.of_classes else y
 
     def _latent(self, X: Any) -> Gaussian:
         check_is_fitted(self, "beliefs_")

@@ -31,9 +31,11 @@ class DFGPRegressor(BatchedRegressor, DeepProcessEstimator):
             Moments of more than two layers are an approximation.
         hidden: the belief about hidden inducing values: "gaussian", which makes the objective a bound on the evidence
             (with two layers, or samples), or "point", as in the paper.
+        n_starts: trainings from different starts, of which the one with the greatest bound is kept; 2 in closed form
+            and 1 by batches where it is left out. ``bounds_`` has the bound of each.
         likelihood: as in :class:`AutoGPRegressor`.
         inference: "collapsed" (closed form, L-BFGS), "batches" (any likelihood, many rows), or "auto": closed form for
-            Gaussian noise and up to 20,000 rows.
+            Gaussian noise and up to 20,000 rows with 50 inducing points, fewer with more.
         propagate: what the output process sees of hidden ones in training by batches: their "moments", in closed form
             for Gaussian noise and an approximation otherwise; or "samples". "auto" takes moments for Gaussian noise.
         n_samples: of hidden values of each row, with "samples".
@@ -101,6 +103,7 @@ class WishartProcessRegressor(BatchedRegressor, DeepProcessEstimator):
         kernel: Any = None,
         n_inducing: Any = 50,
         hidden: Any = "gaussian",
+        n_starts: Any = None,
         inference: Any = "auto",
         max_iterations: Any = 400,
         max_epochs: Any = 100,
@@ -116,6 +119,7 @@ class WishartProcessRegressor(BatchedRegressor, DeepProcessEstimator):
         self.kernel = kernel
         self.n_inducing = n_inducing
         self.hidden = hidden
+        self.n_starts = n_starts
         self.inference = inference
         self.max_iterations = max_iterations
         self.max_epochs = max_epochs

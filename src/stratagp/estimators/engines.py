@@ -83,12 +83,12 @@ def some_rows(n: int, most: int, seed: int) -> Int[Tensor, " r"]:
     return chosen.sort().values
 
 
-def learnt_noise(targets: int = 1) -> Parameter:
+def learnt_noise(targets: int = 1, start: float = 0.1) -> Parameter:
     """The noise variance of standardised targets: at least a hundred-millionth of theirs, or rounding would rule.
 
     One target has a number, several a vector.
     """
-    noise = Parameter(0.1 if targets == 1 else [0.1] * targets, constraints.greater_than(1e-8), name="noise")
+    noise = Parameter(start if targets == 1 else [start] * targets, constraints.greater_than(1e-8), name="noise")
     noise.open = True
     return noise
 

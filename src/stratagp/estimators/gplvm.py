@@ -93,9 +93,7 @@ class BayesianGPLVM(TransformerMixin, BaseEstimator):
         """The expected latent points of rows, with their standard deviations if asked for."""
         check_is_fitted(self, "model_")
         values = torch.from_numpy(validate_data(self, X, reset=False, dtype=np.float64, copy=True))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            found = latent_points(self.model_, (values - self.centre_) / self.scale_)
+        found = latent_points(self.model_, (values - self.centre_) / self.scale_)
         mean = found.mean.detach().numpy()
         return (mean, found.log_scale.detach().exp().numpy()) if return_std else mean
 

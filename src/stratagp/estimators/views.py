@@ -76,11 +76,9 @@ class ViewInputs(Inputs):
         """A kernel for each view, on its columns: a copy of ``kernel``, or that which is given."""
         assert self.views is not None
         given = _by_name(self.given, list(self.views))
-        chosen = {name: self.anchors[name].kernel if name in self.anchors else given[name] for name in self.views}
-        return [
-            copy.deepcopy(kernel if chosen[name] is None else chosen[name]).on(own).bind(columns)
-            for name, own in self.views.items()
-        ]
+        anchored = {name: anchors.kernel for name, anchors in self.anchors.items()}
+        chosen = {name: anchored.get(name) or given[name] or kernel for name in self.views}
+        return [copy.deepcopy(chosen[name]).on(own).bind(columns) for name, own in self.views.items()]
 
     def anchor_rows(self, x: Tensor) -> list[Tensor | None]:
         """Which rows are anchors, for each view of objects; None for the other views."""

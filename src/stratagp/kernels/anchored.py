@@ -4,9 +4,9 @@ A process with inducing objects ``a₁ … a_m`` asks for ``k(x, aⱼ)`` and ``k
 
     [j, s(x, x), s̃(x, a₁), …, s̃(x, a_m)]
 
-of similarities that no hyperparameter changes (:class:`~stratagp.kernels.objects.KernelCache`), with ``j`` the number of
-the anchor that it is, −1 for all others. Rows are computed once, and hyperparameters train at the speed of dense
-matrices. Nothing moves the anchors: their rows have no gradient.
+of similarities that no hyperparameter changes, with ``j`` the number of the anchor that it is, −1 for all others. Rows
+are computed once, and hyperparameters train at the speed of dense matrices. Nothing moves the anchors: their rows have
+no gradient.
 """
 
 from __future__ import annotations

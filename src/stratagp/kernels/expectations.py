@@ -21,7 +21,7 @@ of a sum, and psi1 (the second term being 1). Exponents and averages are product
 with one for the pairs ``(z, w)``, as in ``(μ−c)ᵀW(μ−c) = [W, −2Wμ, μᵀWμ]·[ccᵀ, c, 1]``, so nothing has the
 size ``n × m × m × d``; points are centred first, to keep the digits that the expansion would lose.
 
-``P`` is stored as ``1 d`` where it is diagonal (``ccᵀ`` is then ``c²``), and as ``d d`` otherwise.
+``P`` is stored as ``1 d`` where it is diagonal, and as ``d d`` otherwise.
 """
 
 from __future__ import annotations
@@ -83,14 +83,18 @@ class WithExpectations(Kernel):
 
     def psi2(self, q: Gaussian, z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m m"]:
         """``E k(x, z) k(x, z')``."""
+        return from_pairs(self.psi2_pairs(q, z))
+
+    def psi2_pairs(self, q: Gaussian, z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n p"]:
+        """Each entry of psi2 once, for the ``p = m (m + 1)/2`` pairs of :func:`from_pairs`: half the work."""
         q, z = self._belief(q), self._points(z, "z")
-        terms, m = terms_of(self, _columns(q, z)), z.shape[-2]
-        first = z.repeat_interleave(m, -2)
-        second = torch.cat([z] * m, -2)
+        terms, (i, j) = terms_of(self, _columns(q, z)), torch.tril_indices(*[z.shape[-2]] * 2)
+        first, second = z[..., i, :], z[..., j, :]
         squares = [_expect(f, f, q, first, second) for f in terms]
-        crosses = [_expect(f, g, q, first, second) for f, g in combinations(terms, 2)]
-        mirrored = [c.unflatten(-1, (m, m)).mT.flatten(-2) for c in crosses]
-        return _total(squares + crosses + mirrored).unflatten(-1, (m, m))
+        crosses = [
+            _expect(f, g, q, *ends) for f, g in combinations(terms, 2) for ends in ((first, second), (second, first))
+        ]
+        return _total(squares + crosses)
 
     def _belief(self, q: Gaussian) -> Gaussian:
         if q.mean.shape != q.var.shape:
@@ -98,6 +102,20 @@ class WithExpectations(Kernel):
                 f"q needs a variance for each mean, got shapes {tuple(q.mean.shape)} and {tuple(q.var.shape)}"
             )
         return Gaussian(self._points(q.mean, "q.mean"), self._points(q.var, "q.var"))
+
+
+def from_pairs(values: Float[Tensor, "*q p"]) -> Float[Tensor, "*q m m"]:
+    """A symmetric matrix from its entries ``i ≥ j``, row by row.
+
+    >>> from_pairs(torch.tensor([1.0, 2.0, 3.0]))
+    tensor([[1., 2.],
+            [2., 3.]])
+    """
+    m = int((2 * values.shape[-1]) ** 0.5)
+    i, j = torch.tril_indices(m, m)
+    place = torch.empty(m, m, dtype=torch.long)
+    place[i, j] = place[j, i] = torch.arange(len(i))
+    return values[..., place.to(values.device)]
 
 
 def terms_of(kernel: Kernel, dim: int) -> list[Term]:

@@ -12,11 +12,14 @@ float64, because ``W`` is as large as ``Kzz⁻¹``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from stratagp.errors import UnsupportedError
 from stratagp.kernels import Kernel
@@ -25,6 +28,8 @@ from stratagp.linalg.triangular import LEAST_VARIANCE
 from stratagp.means import Constant, Polynomial, Zero
 from stratagp.posteriors import Posterior
 from stratagp.types import Gaussian
+
+_CHUNK = 2**20  # numbers of ψ₂ that are held at once
 
 
 class MeanAt(NamedTuple):
@@ -65,14 +70,35 @@ def expected_belief(
     a = torch.linalg.solve_triangular(factor.mT, m[..., None], upper=True)
     half = torch.linalg.solve_triangular(factor.mT, S + m[..., None] * m[..., None, :] - eye, upper=True)
     W = torch.linalg.solve_triangular(factor, half, upper=False, left=False)
-    first, second = kernel.psi1(q, z), kernel.psi2(q, z).flatten(-2)
-    fit = _weighted(first, a)
-    prior = expected_mean(mean, q)
-    var = _by_row(kernel.psi0(q)) + _weighted(second, W.flatten(-2)[..., None]) - fit.square() + prior.var[:, None]
+    i, j = torch.tril_indices(*W.shape[-2:])
+    pairs = torch.where(i == j, 0.5, 1.0).to(W) * (W[..., i, j] + W[..., j, i])
+    size = z.shape[-2] * (len(z) if z.dim() == 3 else 1) ** 0.5
+    parts = by_chunks(partial(_moments, kernel, z, mean, a, pairs[..., None]), int(size), *q)
+    return Gaussian(*(torch.cat(each) for each in zip(*parts, strict=True)))
+
+
+def _moments(
+    kernel: WithExpectations, z: Tensor, prior_mean: Any, a: Tensor, W: Tensor, mean: Tensor, var: Tensor
+) -> Gaussian:
+    """The module's formula at some rows; ``W`` has the weight of each pair of inducing points."""
+    q = Gaussian(mean, var)
+    fit, prior = _weighted(kernel.psi1(q, z), a), expected_mean(prior_mean, q)
+    total = _by_row(kernel.psi0(q)) + _weighted(kernel.psi2_pairs(q, z), W) - fit.square() + prior.var[:, None]
     if prior.direction is not None:
         along = _weighted(kernel.psi1_along(q, z, prior.direction), a)
-        var = var + 2 * (along - (q.mean @ prior.direction)[:, None] * fit)
-    return Gaussian(fit + prior.mean[:, None], var.clamp_min(LEAST_VARIANCE))
+        total = total + 2 * (along - (mean @ prior.direction)[:, None] * fit)
+    return Gaussian(fit + prior.mean[:, None], total.clamp_min(LEAST_VARIANCE))
+
+
+def by_chunks(function: Callable[..., Any], m: int, *rows: Tensor) -> list[Any]:
+    """``function`` of some rows after others, so that no more than a bounded part of ψ₂, ``m²`` a row, is held.
+
+    Where gradients are asked for, each part is computed again in the backward pass.
+    """
+    size = max(1, _CHUNK // m**2)
+    again = torch.is_grad_enabled() and len(rows[0]) > size
+    chunks = zip(*(part.split(size) for part in rows), strict=True)
+    return [checkpoint(function, *chunk, use_reentrant=False) if again else function(*chunk) for chunk in chunks]
 
 
 def _whitened_moments(posterior: Posterior, z: Tensor) -> tuple[Float[Tensor, "q m"], Float[Tensor, "q m m"]]:

@@ -10,14 +10,16 @@ bound of :class:`~stratagp.models.random_inputs.RandomInputGP`, all else by a :c
 which may also propagate samples.
 
 Training starts where the hidden processes have seen something: each is fitted by least squares to a target of its own,
-a principal component of the rows, with lengthscales that make it nearly linear. The output's inducing points start at
-centres of the latent rows. A Gaussian belief about hidden values is trained as a point first and then widened: from the
-start, its divergence would switch off hidden processes before these have become of use.
+a principal component of the rows. Columns may be stretched first, by the lengthscales that a shallow process finds on a
+few rows: where few of many columns matter, the bound from any other start ends with everything taken for noise. The
+output's inducing points start at centres of the latent rows. Gaussian beliefs about hidden values are trained as points
+first and then widened: from the start, their divergence would switch off hidden processes before these are of use.
 """
 
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,22 +27,26 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from stratagp.errors import InputError
+from stratagp.errors import ConvergenceWarning, InputError
 from stratagp.kernels import RBF, Kernel, Linear, MetricRBF, Separate
 from stratagp.layers import Inducing, Layer, Stack
 from stratagp.likelihoods import Likelihood, Sampled
 from stratagp.linalg.lower import lower_times
 from stratagp.means import Mean
 from stratagp.models.chain import Chain
+from stratagp.models.exact import ExactGP
 from stratagp.models.random_inputs import RandomInputGP, layers_of
 from stratagp.parameters import real
 from stratagp.posteriors import Delta, FullGaussian
 from stratagp.training.inducing import kmeans_points
+from stratagp.training.lbfgs import maximise
 from stratagp.training.start import spreads, start_from_data
 
 OUTPUT_KERNELS = ("rbf", "ard", "metric", "linear", "rbf + linear")
 _CERTAINTY = 0.1  # standard deviation of whitened values at the start
-_STRETCH = 3.0  # of lengthscales of hidden processes at the start
+_STRETCH = 2.0  # of lengthscales of the output process at the start
+_LEAST = 0.1  # the standard deviation of a latent coordinate at the start, as a share of the greatest
+_ROWS, _ITERATIONS = 300, 30  # of the shallow process that tells which columns matter
 _RIDGE = 1e-3  # of the least squares that hidden processes start from, as a share of the mean square
 
 
@@ -51,6 +57,7 @@ def hidden_layer(
     n_inducing: int = 10,
     generator: torch.Generator | None = None,
     rows: Sequence[Tensor | None] | None = None,
+    stretch: Float[Tensor, " d"] | None = None,
 ) -> Inducing:
     """Sparse processes that start at ``targets``, one for each column, with inducing points from rows at random.
 
@@ -59,6 +66,7 @@ def hidden_layer(
         kernels: one that each process gets a copy of, or a kernel for each.
         n_inducing: of each process.
         rows: numbers of the rows that a process must have as inducing points, None for those at random.
+        stretch: of the lengthscales of columns that nobody chose, from those that the spreads of columns suggest.
 
     The belief about inducing values is a point, until :func:`widen` makes a Gaussian of it.
 
@@ -74,8 +82,10 @@ def hidden_layer(
         raise InputError(f"kernels must have one for each of {functions} hidden processes, got {len(given)}")
     chosen = [None] * functions if rows is None else list(rows)
     m = min([n_inducing, len(x), *(len(own) for own in chosen if own is not None)])
-    seen = [x if own is None else x[own] for own in (chosen[:1] if alike else chosen)]
-    started = [_nearly_linear(start_from_data(copy.deepcopy(k), own, own[:, 0])) for k, own in zip(given, seen)]
+    seen = zip(given, chosen[: len(given)], strict=True)
+    started = [
+        _started(own, x if among is None else x[among], 1.0 if stretch is None else stretch) for own, among in seen
+    ]
     kernel = started[0].replicate(functions) if alike else Separate(started)
     picked = [torch.randperm(len(x), generator=generator) if own is None else own for own in chosen]
     z = real(torch.stack([x[own[:m]] for own in picked]), name="z", unit=spreads(x))
@@ -100,12 +110,39 @@ def widen(layer: Layer) -> None:
             part.posterior = wide
 
 
-def principal_targets(x: Float[Tensor, "n d"], n_hidden: int) -> Float[Tensor, "n q"]:
-    """Principal components of the rows, of a standard deviation of one; they repeat where there are too few."""
+def principal_targets(
+    x: Float[Tensor, "n d"], n_hidden: int, stretch: Float[Tensor, " d"] | None = None
+) -> Float[Tensor, "n q"]:
+    """Principal components of the rows, of a standard deviation of one; they repeat where there are too few.
+
+    Of columns that are divided by ``stretch`` first, they keep the shares that they have in the rows.
+    """
     scaled = (x - x.mean(0)) / spreads(x)
-    found = torch.linalg.svd(scaled, full_matrices=False)[0]
-    found = found[:, [i % found.shape[1] for i in range(n_hidden)]]
-    return (found - found.mean(0)) / spreads(found)
+    found, size, _ = torch.linalg.svd(scaled if stretch is None else scaled / stretch, full_matrices=False)
+    order = [i % found.shape[1] for i in range(n_hidden)]
+    found, size = found[:, order], size[order]
+    share = torch.ones_like(size) if stretch is None else (size / size[0]).clamp_min(_LEAST)
+    return (found - found.mean(0)) / spreads(found) * share
+
+
+def relevant_stretch(
+    x: Float[Tensor, "n d"], y: Float[Tensor, "n p"], generator: torch.Generator | None = None
+) -> Float[Tensor, " d"]:
+    """How much longer than its spread suggests is the lengthscale of each column, found by a process on a few rows.
+
+    >>> x = torch.randn(80, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    >>> relevant_stretch(x, (3 * x[:, :1]).sin()).argmin()
+    tensor(0)
+    """
+    rows = torch.randperm(len(x), generator=generator)[:_ROWS]
+    scaled, target = ((x - x.mean(0)) / spreads(x))[rows], principal_targets(y[rows], 1)[:, 0]
+    gp = ExactGP(start_from_data(RBF(ard=x.shape[1]), scaled, target), noise=0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a hint suffices
+        maximise(lambda: gp.log_evidence(scaled, target), gp.parameters(), _ITERATIONS)
+    found = gp.kernel.lengthscale.detach()
+    found = found.clamp_max(float(found.min()) / 0.01)
+    return found * (scaled.var(0) / found.square()).mean().sqrt()
 
 
 def linear_targets(x: Float[Tensor, "n d"], y: Float[Tensor, "n p"]) -> Float[Tensor, "n 1"]:
@@ -180,21 +217,24 @@ def dfgp_chain(
     return Chain(layer, observed, dtype)
 
 
-def _nearly_linear(kernel: Kernel) -> Kernel:
-    """Lengthscales that nobody chose, longer than the data suggest."""
-    with torch.no_grad():
-        for item in kernel.named_values():
-            if item.parameter.open and item.parameter.trainable and item.name.endswith("lengthscale"):
-                item.parameter.assign(_STRETCH * item.parameter.natural)
-                item.parameter.open = True
+def _started(kernel: Kernel, x: Float[Tensor, "n d"], stretch: Tensor | float = 1.0) -> Kernel:
+    """A copy that starts where the data suggest, with lengthscales that nobody chose stretched."""
+    kernel = start_from_data(copy.deepcopy(kernel), x, x[:, 0])
+    for item in kernel.named_values():
+        own, is_open = item.parameter, item.parameter.open and item.parameter.trainable
+        if is_open and item.name.endswith("lengthscale") and (own.per_column or isinstance(stretch, float)):
+            own.assign(own.natural.detach() * stretch)
+            own.open = True
     return kernel
 
 
 def _start_output(hidden: Layer, kernel: Kernel, x: Tensor, n_inducing: int) -> tuple[Kernel, Any]:
     with torch.no_grad():
         belief = hidden(x)
-        h = belief if isinstance(belief, Tensor) else belief.mean
-        kernel = start_from_data(kernel, h, h[:, 0])
+        h, doubt = (belief, torch.zeros_like(belief)) if isinstance(belief, Tensor) else belief
+        known = spreads(h)
+        wide = h * (1 + doubt.mean(0) / known.square()).sqrt()  # as far apart as the rows may be
+        kernel = _started(kernel, wide, _STRETCH)
         if isinstance(kernel, Linear):
             return kernel, real(torch.eye(h.shape[1], dtype=torch.float64), trainable=False, name="z")
-        return kernel, real(kmeans_points(h, n_inducing), name="z", unit=spreads(h))
+        return kernel, real(kmeans_points(h, n_inducing), name="z", unit=known)

@@ -13,7 +13,7 @@ import copy
 import warnings
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from stratagp.errors import ConvergenceWarning, InputError
@@ -84,7 +84,7 @@ def latent_points(chain: Chain, y: Float[Tensor, "n p"], max_iterations: int = 2
     known, last = chain.layer.layers[0], chain.layer.layers[-1]
     assert isinstance(known, LatentRows)
     assert isinstance(last, Inducing)
-    rows = _Rows(last, chain.likelihood, y)
+    rows = _RowBounds(last, chain.likelihood, y)
     mean, log_scale = known.mean.detach(), known.log_scale.detach()
     starts = rows.starts(mean, log_scale)
     mean, log_scale = (part[starts].flatten(0, 1) for part in (mean, log_scale))
@@ -98,14 +98,17 @@ def latent_points(chain: Chain, y: Float[Tensor, "n p"], max_iterations: int = 2
 
     ends = minimise_rows(loss, torch.zeros_like(mean).repeat(1, 2), max_iterations, size=rows.size)
     best = _first_best(ends.value.reshape(starts.shape)) + starts.shape[1] * torch.arange(len(y), device=mean.device)
-    _warn_unless(ends.converged[best])
+    late = int((~ends.converged[best]).sum())
+    if late:
+        message = f"the latent points of {late} of {len(y)} rows had not converged after {max_iterations} evaluations"
+        warnings.warn(message, ConvergenceWarning, stacklevel=2)
     found = LatentRows(mean[best])
     with torch.no_grad():
         found.mean[:], found.log_scale[:] = belief(ends.x[best], best)
     return found
 
 
-class _Rows:
+class _RowBounds:
     """The bound of each row, for a frozen output layer."""
 
     def __init__(self, layer: Inducing, likelihood: Likelihood, y: Float[Tensor, "n p"]) -> None:
@@ -145,15 +148,6 @@ def _divergence(mean: Float[Tensor, "n d"], log_scale: Float[Tensor, "n d"]) -> 
 
 def _first_best(values: Float[Tensor, "n s"]) -> Int[Tensor, " n"]:
     """The first start of each row that ends at its least value, but for rounding."""
+    values = values.nan_to_num(torch.inf)
     least = values.amin(1, keepdim=True)
     return (values <= least + 1e-8 * least.abs().clamp_min(1)).int().argmax(1)
-
-
-def _warn_unless(converged: Bool[Tensor, " n"]) -> None:
-    if not bool(converged.all()):
-        warnings.warn(
-            f"the latent points of {int((~converged).sum())} of {len(converged)} rows stopped before they converged: "
-            "raise max_iterations",
-            ConvergenceWarning,
-            stacklevel=3,
-        )

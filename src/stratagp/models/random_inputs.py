@@ -115,7 +115,7 @@ def posterior_layer(kernel: Kernel, z: Tensor, seen: Sums, noise: Tensor, mean: 
     kernel, mean = copy.deepcopy((kernel, mean))
     layer = Inducing(kernel, z.clone(), mean=mean, functions=len(best.mean), jitter=_JITTER)
     layer.posterior.mean.copy_(best.mean)
-    layer.posterior.scale.copy_(cholesky(best.cov, "the covariance of the inducing values"))
+    layer.posterior.scale.copy_(best.scale)
     return layer
 
 

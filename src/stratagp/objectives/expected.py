@@ -17,21 +17,20 @@ output are ``N(C⁻¹L⁻¹c/σ², C⁻¹)`` where the bound is attained. Inputs
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from stratagp.kernels import Kernel
-from stratagp.kernels.expectations import WithExpectations, terms_of
-from stratagp.layers.expected import expected_mean
+from stratagp.kernels.expectations import WithExpectations, from_pairs, terms_of
+from stratagp.layers.expected import by_chunks, expected_mean
 from stratagp.linalg import cholesky
 from stratagp.types import Gaussian
 
 Noise = Float[Tensor, ""] | Float[Tensor, " p"]
-_CHUNK = 2**21  # numbers of ψ₂ that are held at once
 
 
 class Sums(NamedTuple):
@@ -48,7 +47,7 @@ class Optimal(NamedTuple):
     """The belief about whitened inducing values that attains the bound, for each output."""
 
     mean: Float[Tensor, "p m"]
-    cov: Float[Tensor, "p m m"]
+    scale: Float[Tensor, "p m m"]  # the lower factor of the covariance
 
 
 def sums(
@@ -65,15 +64,9 @@ def sums(
         square = (residual.square() + target.var).sum(0)
         return Sums(len(inputs), square, kxz.mT @ residual, kernel.diag(inputs).sum(), kxz.mT @ kxz)
     terms_of(kernel, z.shape[-1])  # refuses kernels without expectations
-    size = max(1, _CHUNK // len(z) ** 2)
-    chunks = zip(*(part.split(size) for part in (*inputs, *target)), strict=True)
-    parts = [
-        checkpoint(_chunk, kernel, z, mean, *chunk, use_reentrant=False)
-        if torch.is_grad_enabled() and len(inputs.mean) > size
-        else _chunk(kernel, z, mean, *chunk)
-        for chunk in chunks
-    ]
-    return Sums(len(inputs.mean), *(torch.stack(each).sum(0) for each in zip(*parts, strict=True)))
+    parts = by_chunks(partial(_chunk, kernel, z, mean), len(z), *inputs, *target)
+    square, cross, psi0, psi2 = (torch.stack(each).sum(0) for each in zip(*parts, strict=True))
+    return Sums(len(inputs.mean), square, cross, psi0, from_pairs(psi2))
 
 
 def collapsed(seen: Sums, factor: Float[Tensor, "m m"], noise: Noise) -> Float[Tensor, ""]:
@@ -87,11 +80,17 @@ def collapsed(seen: Sums, factor: Float[Tensor, "m m"], noise: Noise) -> Float[T
 
 
 def optimal(seen: Sums, factor: Float[Tensor, "m m"], noise: Noise) -> Optimal:
-    """The belief about the whitened inducing values that attains the bound."""
-    _, inner, white = _whitened(seen, factor, noise)
+    """The belief about the whitened inducing values that attains the bound.
+
+    With ``C = U Uᵀ``, ``U`` upper triangular, the lower factor of ``C⁻¹`` is ``U⁻ᵀ``: no inverse is factored.
+    """
+    B, inner, white = _whitened(seen, factor, noise)
     mean = torch.linalg.solve_triangular(inner.mT, white, upper=True)
     mean = mean.mT if inner.dim() == 2 else mean.squeeze(-1)
-    return Optimal(mean, torch.cholesky_inverse(inner).expand(len(mean), -1, -1))
+    eye = torch.eye(B.shape[-1], dtype=B.dtype, device=B.device)
+    upper = cholesky((B + eye).flip(-2, -1), "I + L⁻¹Ψ₂L⁻ᵀ/noise").flip(-2, -1)
+    scale = torch.linalg.solve_triangular(upper, eye, upper=True).mT
+    return Optimal(mean, scale.expand(len(mean), -1, -1))
 
 
 def _whitened(seen: Sums, factor: Tensor, noise: Noise) -> tuple[Tensor, Tensor, Tensor]:
@@ -108,7 +107,7 @@ def _whitened(seen: Sums, factor: Tensor, noise: Noise) -> tuple[Tensor, Tensor,
 def _chunk(
     kernel: Kernel, z: Tensor, prior_mean: Any, mean: Tensor, var: Tensor, y: Tensor, doubt: Tensor
 ) -> tuple[Tensor, ...]:
-    """``R``, ``c``, ``ψ₀`` and ``Ψ₂`` of some rows."""
+    """``R``, ``c``, ``ψ₀`` and the pairs of ``Ψ₂`` of some rows."""
     assert isinstance(kernel, WithExpectations)
     q = Gaussian(mean, var)
     prior = expected_mean(prior_mean, q)
@@ -119,4 +118,4 @@ def _chunk(
         along = kernel.psi1_along(q, z, prior.direction) - (mean @ prior.direction)[:, None] * psi1
         cross = cross - along.sum(0)[:, None]
     square = (residual.square() + doubt).sum(0) + prior.var.sum()
-    return square, cross, kernel.psi0(q).sum(), kernel.psi2(q, z).sum(0)
+    return square, cross, kernel.psi0(q).sum(), kernel.psi2_pairs(q, z).sum(0)

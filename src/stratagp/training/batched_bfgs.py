@@ -6,11 +6,9 @@ Each row has an inverse curvature ``H``, a direction ``d = −H∇f`` and a step
 
     H ← (I − ρ s yᵀ) H (I − ρ y sᵀ) + ρ s sᵀ        where sᵀy > 0;
 
-a row whose step is bad tries a shorter one in the next sweep. So no row waits for another, and the end of a row does
-not depend on the others but by rounding.
-
-A step is good where ``f`` falls by a share of what its slope promises (Armijo). Close to a minimum, where rounding
-hides how ``f`` falls, it is good where the slope at its end says so (Hager and Zhang 2005).
+a row whose step is bad tries a shorter one in the next sweep. So no row waits for another, nor depends on it but by
+rounding. A step is good where ``f`` falls by a share of what its slope promises (Armijo). Close to a minimum, where
+rounding hides how ``f`` falls, it is good where the slope at its end is less steep (Hager and Zhang 2005).
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ Rowwise = Callable[[Tensor, Tensor], Tensor]  # points k p and the numbers of th
 
 _SHARE = 1e-4  # of the promised decrease
 _ROUNDING = 1e-8  # relative rises of f that may be rounding
-_OVERSHOT = 0.8  # of the slope at the start, that the slope at the end may have with the other sign
+_LEFT = 0.8  # of the slope at the start of a step, that the slope at its end may have
 _SHORTEST = 1e-12  # steps, relative to x, below which a row is done
 _FLAT = 1e-4  # the gradient, relative to f, at which a row that finds no better point is at a minimum all the same
 
@@ -52,11 +50,7 @@ class _Rows(NamedTuple):
 
 
 def minimise_rows(
-    f: Rowwise,
-    start: Float[Tensor, "n p"],
-    max_sweeps: int = 200,
-    tolerance: float = 1e-8,
-    size: int = 4096,
+    f: Rowwise, start: Float[Tensor, "n p"], max_sweeps: int = 200, tolerance: float = 1e-8, size: int = 4096
 ) -> RowMinima:
     """The minimum of each row from its start, by at most ``max_sweeps`` evaluations of it.
 
@@ -77,7 +71,7 @@ def minimise_rows(
     step = 1 / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1)
     fresh = torch.ones_like(value, dtype=torch.bool)
     state = _Rows(x, value, gradient, eye.repeat(len(x), 1, 1), fresh, -gradient, step)
-    going = gradient.abs().amax(1) > tolerance
+    going = (gradient.abs().amax(1) > tolerance) & value.isfinite()
     for _ in range(max_sweeps):
         rows = going.nonzero().squeeze(1)
         if not len(rows):
@@ -85,23 +79,24 @@ def minimise_rows(
         new = _sweep(f, _Rows(*(part[rows] for part in state)), rows, size)
         for part, changed in zip(state, new, strict=True):
             part[rows] = changed
-        going[rows] = (new.gradient.abs().amax(1) > tolerance) & ~_is_stuck(new)
+        reach = new.step * new.direction.abs().amax(1)
+        moves = reach > _SHORTEST * new.x.abs().amax(1).clamp_min(1)
+        going[rows] = moves & (new.gradient.abs().amax(1) > tolerance)
     flat = state.gradient.abs().amax(1) <= (_FLAT * state.value.abs()).clamp_min(max(_FLAT, tolerance))
-    return RowMinima(state.x, state.value, flat)
+    return RowMinima(state.x, state.value, flat & state.value.isfinite())
 
 
 def _evaluate(
     f: Rowwise, x: Float[Tensor, "n p"], rows: Int[Tensor, " n"], size: int
 ) -> tuple[Float[Tensor, " n"], Float[Tensor, "n p"]]:
     """Values and gradients, a bounded number of rows at a time: the gradient of a sum has that of each term."""
-    parts = []
+    values, gradients = [], []
     for points, numbers in zip(x.split(size), rows.split(size), strict=True):
         free = points.detach().requires_grad_()
         with torch.enable_grad():
-            values = f(free, numbers)
-            (gradient,) = torch.autograd.grad(values.sum(), free)
-        parts.append((values.detach(), gradient))
-    values, gradients = zip(*parts, strict=True)
+            value = f(free, numbers)
+            gradients += torch.autograd.grad(value.sum(), free)
+        values.append(value.detach())
     return torch.cat(values), torch.cat(gradients)
 
 
@@ -117,8 +112,7 @@ def _sweep(f: Rowwise, old: _Rows, rows: Int[Tensor, " n"], size: int) -> _Rows:
     lost = (direction * gradient).sum(1) >= 0  # by rounding
     direction = torch.where(lost[:, None], -gradient, direction)
     H = torch.where(lost[:, None, None], torch.eye(H.shape[-1]).to(H), H)
-    first = 1 / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1)
-    step = torch.where(fresh | lost, first, torch.ones_like(first))
+    step = torch.where(fresh | lost, 1 / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1), 1.0)
     new = _Rows(x, value, gradient, H, fresh | lost, direction, step)
     kept = old._replace(step=_shorter(old, value, slope))
     return _Rows(*(_choose(good, a, b) for a, b in zip(new, kept, strict=True)))
@@ -128,7 +122,7 @@ def _is_good(old: _Rows, value: Tensor, gradient: Tensor, slope: Tensor) -> Bool
     falls = value <= old.value + _SHARE * old.step * slope
     level = value <= old.value + _ROUNDING * old.value.abs().clamp_min(1)
     end = (gradient * old.direction).sum(1)
-    return (falls | (level & (end.abs() <= -_OVERSHOT * slope))) & gradient.isfinite().all(1)
+    return (falls | (level & (end.abs() <= -_LEFT * slope))) & gradient.isfinite().all(1)
 
 
 def _shorter(old: _Rows, value: Tensor, slope: Tensor) -> Float[Tensor, " n"]:
@@ -150,12 +144,6 @@ def _updated(
     left = eye - s[:, :, None] * y[:, None, :] / safe[:, None, None]
     H = left @ (scale[:, None, None] * old.H) @ left.mT + s[:, :, None] * s[:, None, :] / safe[:, None, None]
     return _choose(usable, H, old.H), old.fresh & ~usable
-
-
-def _is_stuck(new: _Rows) -> Bool[Tensor, " n"]:
-    """Whether the next step is too short to make a difference."""
-    reach = new.step * new.direction.abs().amax(1)
-    return reach <= _SHORTEST * new.x.abs().amax(1).clamp_min(1)
 
 
 def _choose(mask: Bool[Tensor, " n"], yes: Tensor, no: Tensor) -> Tensor:

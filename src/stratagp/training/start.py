@@ -41,7 +41,9 @@ def start_from_data(kernel: Kernel, x: Any, y: Float[Tensor, " n"], variance: fl
             block = slice(0, _ROWS)  # consecutive rows: thinned ones would show aliases
             for part, points in _points_of_parts(kernel, x[block]).items():
                 _start_period(part, points, y[block])
-        reading = {part.base: part for part in kernel.modules() if isinstance(part, (Anchored, Cached))}
+        reading: dict[Kernel, Kernel] = {
+            part.base: part for part in kernel.modules() if isinstance(part, (Anchored, Cached))
+        }
         for part, share in variance_carriers(kernel, variance):
             reader = reading.get(part, part)  # objects have become rows
             _start_variance(part, reader, seen.get(reader, rows), share)
