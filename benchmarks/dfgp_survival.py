@@ -66,14 +66,12 @@ def data() -> tuple[np.ndarray, np.ndarray]:
 
 
 def process(model: Any) -> Fit:
-    """An estimator with a censored likelihood: its log density of ``(t, 0)`` is log S(t | x)."""
+    """An estimator with a censored likelihood."""
 
     def fit(x: np.ndarray, y: np.ndarray, new: np.ndarray, truth: np.ndarray) -> Foretold:
         model.fit(x, y)
-        times = np.tile(YEARS, len(new))
-        survival = np.exp(model.log_predictive_density(np.repeat(new, len(YEARS), 0), np.c_[times, 0 * times]))
         density = float(model.log_predictive_density(new, truth).mean())
-        return Foretold(model.predict_quantiles(new, [0.5])[:, 0], survival.reshape(len(new), -1), density)
+        return Foretold(model.predict_quantiles(new, [0.5])[:, 0], model.predict_survival(new, YEARS), density)
 
     return fit
 

@@ -475,6 +475,31 @@ def test_scores_of_censored_times_are_densities():
         gp.score(X, y[:, 0])
 
 
+@pytest.mark.parametrize("likelihood", ["weibull", "log-normal"])
+def test_survival_curves(likelihood):
+    """The share of draws that live longer, half at the median, and log S(t) is the score of a censored row."""
+    times = np.exp(F) * np.random.default_rng(0).weibull(2.0, len(X))
+    gp = regressor(likelihood=likelihood).fit(X, np.column_stack([times, np.ones(len(X))]))
+    curves = gp.predict_survival(NEW, [0.5, 1.0, 2.0])
+    assert curves.shape == (len(NEW), 3)
+    draws = gp.sample_y(NEW, 4000, random_state=0)
+    for j, time in enumerate((0.5, 1.0, 2.0)):
+        np.testing.assert_allclose(curves[:, j], (draws > time).mean(1), atol=0.04)  # 4000 draws: 0.008 each
+        censored = np.tile([time, 0.0], (len(NEW), 1))
+        np.testing.assert_allclose(np.log(curves[:, j]), gp.log_predictive_density(NEW, censored), atol=1e-6)
+    median = gp.predict_quantiles(NEW, [0.5])[:, 0]
+    np.testing.assert_allclose(np.diag(gp.predict_survival(NEW, median)), 0.5, atol=1e-3)
+
+
+def test_survival_of_what_is_no_time():
+    gp = regressor().fit(X, F)
+    with pytest.raises(InputError, match="predict_survival is for times of events"):
+        gp.predict_survival(NEW, [1.0])
+    gp = regressor(likelihood="weibull").fit(X, np.exp(F))
+    with pytest.raises(InputError, match="times must be positive"):
+        gp.predict_survival(NEW, [0.0, 1.0])
+
+
 def test_leave_one_out_of_few_rows_stays_honest():
     rng = np.random.default_rng(0)
     rows = rng.uniform(-2, 2, size=(400, 2))

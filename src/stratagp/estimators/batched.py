@@ -143,6 +143,19 @@ class BatchedRegressor(RegressorMixin, Batched):
         ends = self.predict_quantiles(X, [0.5 - level / 2, 0.5 + level / 2])
         return ends[:, 0], ends[:, 1]
 
+    def predict_survival(self, X: Any, times: Any) -> np.ndarray:
+        """The probability, ``n t``, that the event of a row comes after each of ``times``: survival curves."""
+        x, observed = self._points(X), self.engine_.model.observed
+        given = observed.given if isinstance(observed, lik.Mixed) else observed
+        if not isinstance(given, named.SURVIVAL):
+            raise InputError(
+                f"predict_survival is for times of events, likelihood='weibull' or 'log-normal', not for {given}"
+            )
+        wanted = np.asarray(times, dtype=float).reshape(-1)
+        if not len(wanted) or not (np.isfinite(wanted) & (wanted > 0)).all():
+            raise InputError(f"times must be positive numbers, got {times!r}")
+        return _array(self.model_.survival(x, wanted.tolist()))
+
     def log_predictive_density(self, X: Any, y: Any) -> np.ndarray:
         """``log p(yₙ | xₙ)`` of each row, of all its targets together, in their own units."""
         x = self._points(X)

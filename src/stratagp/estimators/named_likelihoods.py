@@ -32,6 +32,7 @@ OTHERS: dict[str, Any] = {
     "weibull": lik.Weibull,
     "log-normal": lik.LogNormal,
 }
+SURVIVAL = (lik.Weibull, lik.LogNormal)
 DIRECT = (lik.GaussianNoise, lik.StudentT, lik.LaplaceNoise)  # a function for each target, in its unit
 _SCALABLE = (lik.GaussianNoise, lik.StudentT, lik.LaplaceNoise, lik.Heteroscedastic, lik.GPRN)
 _OF_CLASSES = (lik.Softmax, lik.Bernoulli, lik.RobustMax, lik.Ordinal)

@@ -131,6 +131,18 @@ class Chain(Parameterised):
             pairs = zip(self._beliefs(x, whole=True), targets, strict=True)
             return torch.cat([log_predictive_of(self.likelihood, columns(part), belief) for belief, part in pairs])
 
+    def survival(self, x: Any, times: Sequence[float]) -> Float[Tensor, "n t"]:
+        """The probability of an event after each of ``times``, at each row; for likelihoods of survival."""
+
+        def after(time: float, belief: Any) -> Tensor:
+            n = (belief.mean if isinstance(belief, Gaussian) else belief.parts.mean).shape[-2]
+            censored = torch.tensor([[time, 0.0]], dtype=torch.float64).expand(n, 2)
+            return log_predictive_of(self.likelihood, censored, _double(belief)).exp()
+
+        with torch.no_grad():
+            beliefs = self._beliefs(x, whole=True)
+            return torch.cat([torch.stack([after(time, belief) for time in times], 1) for belief in beliefs])
+
     def bound(self, x: Any, y: Any) -> Float[Tensor, ""]:
         """The lower bound on ``log p(y | x)`` of all rows, in chunks and without a gradient; by quadrature."""
         targets, whole = self._chunks(table(y, "y"), "y"), not isinstance(self.observed, GaussianNoise)

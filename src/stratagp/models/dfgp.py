@@ -121,7 +121,7 @@ def principal_targets(
     found, size, _ = torch.linalg.svd(scaled if stretch is None else scaled / stretch, full_matrices=False)
     order = [i % found.shape[1] for i in range(n_hidden)]
     found, size = found[:, order], size[order]
-    share = torch.ones_like(size) if stretch is None else (size / size[0]).clamp_min(_LEAST)
+    share = torch.ones_like(size) if stretch is None else (size / size[0].clamp_min(1e-300)).clamp_min(_LEAST)
     return (found - found.mean(0)) / spreads(found) * share
 
 
@@ -142,7 +142,7 @@ def relevant_stretch(
         maximise(lambda: gp.log_evidence(scaled, target), gp.parameters(), _ITERATIONS)
     found = gp.kernel.lengthscale.detach()
     found = found.clamp_max(float(found.min()) / 0.01)
-    return found * (scaled.var(0) / found.square()).mean().sqrt()
+    return found * (spreads(scaled) / found).square().mean().sqrt()
 
 
 def linear_targets(x: Float[Tensor, "n d"], y: Float[Tensor, "n p"]) -> Float[Tensor, "n 1"]:
