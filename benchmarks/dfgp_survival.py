@@ -70,7 +70,7 @@ def process(model: Any) -> Fit:
 
     def fit(x: np.ndarray, y: np.ndarray, new: np.ndarray, truth: np.ndarray) -> Foretold:
         model.fit(x, y)
-        density = float(model.log_predictive_density(new, truth).mean())
+        density = float(model.log_density(new, truth).mean())
         return Foretold(model.predict_quantiles(new, [0.5])[:, 0], model.predict_survival(new, YEARS), density)
 
     return fit

@@ -94,7 +94,7 @@ def test_every_likelihood_finds_the_expectation(name):
     assert (low <= middle).all()
     assert (middle <= high).all()
     assert (low < high).all()
-    assert np.isfinite(gp.log_predictive_density(X, y)).all()
+    assert np.isfinite(gp.log_density(X, y)).all()
     assert gp.sample_y(NEW, 2).shape == (*truth.shape, 2)
 
 
@@ -108,7 +108,7 @@ def test_a_gaussian_likelihood_is_near_the_truth_and_calibrated():
     np.testing.assert_allclose(low, gp.predict(X) - 1.6449 * gp.predict(X, return_std=True)[1], rtol=0, atol=1e-4)
     assert np.mean((low < y) & (y < high)) == pytest.approx(0.9, abs=0.06)
     by_hand = stats.norm.logpdf(y, *gp.predict(X, return_std=True))
-    np.testing.assert_allclose(gp.log_predictive_density(X, y), by_hand, rtol=0, atol=2e-3)
+    np.testing.assert_allclose(gp.log_density(X, y), by_hand, rtol=0, atol=2e-3)
     bound = gp.log_marginal_likelihood()
     assert bound < by_hand.sum()  # below the evidence, which is below what is told with the targets at hand
     assert bound == pytest.approx(by_hand.sum(), abs=40)
@@ -129,7 +129,7 @@ def test_poisson_quantiles_are_whole_numbers_and_calibrated():
     mean, deviation = gp.predict(NEW, return_std=True)
     np.testing.assert_allclose(mean, np.exp(2 + np.sin(NEW[:, 0])), rtol=0.15)
     np.testing.assert_allclose(deviation**2, mean, rtol=0.2)  # and a little more, for what is not known of the rate
-    density = gp.log_predictive_density(NEW, fresh[0])
+    density = gp.log_density(NEW, fresh[0])
     np.testing.assert_allclose(density, stats.poisson.logpmf(fresh[0], mean), atol=0.3)
 
 
@@ -158,7 +158,7 @@ def test_events_that_were_not_observed():
     censored = regressor(likelihood="weibull", max_epochs=80, rate=0.1).fit(X, table[:, 0])  # as if all had happened
     known = np.abs(gp.predict(NEW) - expected).mean()
     assert known < 0.6 * np.abs(censored.predict(NEW) - expected).mean()
-    assert np.isfinite(gp.log_predictive_density(X, table)).all()
+    assert np.isfinite(gp.log_density(X, table)).all()
 
 
 def test_sampled_likelihoods_start_where_their_own_do():
@@ -193,7 +193,7 @@ def test_several_targets_in_their_own_units(shared):
     assert (gp.kernel_.functions is None) == shared
     assert gp.predict_quantiles(NEW, [0.1, 0.9]).shape == (40, 2, 2)
     assert gp.sample_y(NEW, 3).shape == (40, 2, 3)
-    assert gp.log_predictive_density(X, y).shape == (200,)
+    assert gp.log_density(X, y).shape == (200,)
     assert gp.score(X, y) > 0.95
 
 
@@ -201,8 +201,8 @@ def test_the_units_of_the_targets_do_not_matter():
     y, _ = draws("gaussian")
     one, other = regressor().fit(X, y), regressor().fit(X, 1e4 * y - 3e4)
     np.testing.assert_allclose(other.predict(NEW), 1e4 * one.predict(NEW) - 3e4, rtol=0, atol=30)
-    shift = other.log_predictive_density(X, 1e4 * y - 3e4) + np.log(1e4)
-    np.testing.assert_allclose(shift, one.log_predictive_density(X, y), rtol=0, atol=0.02)
+    shift = other.log_density(X, 1e4 * y - 3e4) + np.log(1e4)
+    np.testing.assert_allclose(shift, one.log_density(X, y), rtol=0, atol=0.02)
     gap = other.log_marginal_likelihood() + 200 * np.log(1e4) - one.log_marginal_likelihood()
     assert abs(gap) < 0.5
 
@@ -282,7 +282,7 @@ def test_validation_holds_rows_out_and_patience_ends_early():
     assert int(np.argmax(history.scores)) == len(history.scores) - 101  # the best, and 100 steps that were waited for
     held = np.setdiff1d(X[:, 0], gp.engine_.data.x[:, 0].numpy())
     rows = np.isin(X[:, 0], held)
-    kept = gp.log_predictive_density(X[rows], y[rows]).mean() + np.log(gp.scale_.scale[0])
+    kept = gp.log_density(X[rows], y[rows]).mean() + np.log(gp.scale_.scale[0])
     assert kept == pytest.approx(max(history.scores), abs=1e-4)
 
 
@@ -470,7 +470,7 @@ def test_scores_of_censored_times_are_densities():
     times = np.random.default_rng(0).weibull(2.0, len(X))
     y = np.column_stack([np.minimum(times, 1.0), times < 1])
     gp = regressor(likelihood="weibull").fit(X, y)
-    assert gp.score(X, y) == pytest.approx(gp.log_predictive_density(X, y).mean())
+    assert gp.score(X, y) == pytest.approx(gp.log_density(X, y).mean())
     with pytest.raises(InputError, match=r"y must have the 2 columns.*got 1"):
         gp.score(X, y[:, 0])
 
@@ -486,7 +486,7 @@ def test_survival_curves(likelihood):
     for j, time in enumerate((0.5, 1.0, 2.0)):
         np.testing.assert_allclose(curves[:, j], (draws > time).mean(1), atol=0.04)  # 4000 draws: 0.008 each
         censored = np.tile([time, 0.0], (len(NEW), 1))
-        np.testing.assert_allclose(np.log(curves[:, j]), gp.log_predictive_density(NEW, censored), atol=1e-6)
+        np.testing.assert_allclose(np.log(curves[:, j]), gp.log_density(NEW, censored), atol=1e-6)
     median = gp.predict_quantiles(NEW, [0.5])[:, 0]
     np.testing.assert_allclose(np.diag(gp.predict_survival(NEW, median)), 0.5, atol=1e-3)
 

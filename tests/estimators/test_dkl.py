@@ -74,7 +74,7 @@ def test_a_function_is_found_with_honest_intervals(options):
     assert np.sqrt(np.mean((mean - F[400:]) ** 2)) < 0.16  # of 0.5
     low, high = dkl.predict_interval(X[400:])
     assert 0.9 < np.mean((low < Y[400:]) & (Y[400:] < high)) <= 1
-    density = dkl.log_predictive_density(X[400:], Y[400:]).mean()
+    density = dkl.log_density(X[400:], Y[400:]).mean()
     assert density > 0.1  # a constant has -0.7
 
 
@@ -93,7 +93,7 @@ def test_exposures_are_scored():
     counts = RNG.poisson(exposure * np.exp(F))
     dkl = regressor(likelihood="poisson", max_epochs=10).fit(X, np.column_stack([counts, exposure]))
     y = np.column_stack([counts, exposure])
-    assert dkl.score(X, y) == pytest.approx(dkl.log_predictive_density(X, y).mean())
+    assert dkl.score(X, y) == pytest.approx(dkl.log_density(X, y).mean())
 
 
 def test_several_targets_in_their_own_units():
@@ -181,7 +181,7 @@ def test_validation_keeps_the_best_state():
     noise = RNG.normal(size=500)
     free = regressor(validation=0.0, pretrain_epochs=100).fit(X[:60], noise[:60])
     guarded = regressor(validation=0.3, pretrain_epochs=100).fit(X[:60], noise[:60])
-    densities = [dkl.log_predictive_density(X[60:], noise[60:]).mean() for dkl in (free, guarded)]
+    densities = [dkl.log_density(X[60:], noise[60:]).mean() for dkl in (free, guarded)]
     assert densities[1] > densities[0]
     assert densities[1] > -2.0  # the noise itself has -1.42
 

@@ -156,7 +156,7 @@ class BatchedRegressor(RegressorMixin, Batched):
             raise InputError(f"times must be positive numbers, got {times!r}")
         return _array(self.model_.survival(x, wanted.tolist()))
 
-    def log_predictive_density(self, X: Any, y: Any) -> np.ndarray:
+    def log_density(self, X: Any, y: Any) -> np.ndarray:
         """``log p(yₙ | xₙ)`` of each row, of all its targets together, in their own units."""
         x = self._points(X)
         targets = check_targets(self, y, len(x)).reshape(len(x), -1)
@@ -184,7 +184,7 @@ class BatchedRegressor(RegressorMixin, Batched):
         observed = self.engine_.model.observed
         given = observed.given if isinstance(observed, lik.Mixed) else observed
         if given.functions(len(self.scale_.mean)) < len(self.scale_.mean):
-            return float(np.average(self.log_predictive_density(X, y), weights=sample_weight))
+            return float(np.average(self.log_density(X, y), weights=sample_weight))
         return float(super().score(X, y, sample_weight))
 
     def _points(self, X: Any) -> Tensor:

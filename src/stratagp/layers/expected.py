@@ -29,7 +29,7 @@ from stratagp.means import Constant, Polynomial, Zero
 from stratagp.posteriors import Posterior
 from stratagp.types import Gaussian
 
-_CHUNK = 2**20  # numbers of ψ₂ that are held at once
+_CHUNK = 2**23  # numbers of ψ₂ that are held at once
 
 
 class MeanAt(NamedTuple):
