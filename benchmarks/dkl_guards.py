@@ -52,11 +52,10 @@ def measure(name: str, table: str, split: int, quick: bool) -> dict[str, float]:
         warnings.simplefilter("ignore")  # L-BFGS is stopped early on purpose: a network never converges
         fitted = model(name, x.shape[1], quick).fit(x, y)
     seconds = time.perf_counter() - start
-    density = fitted.log_density if isinstance(fitted, GPRegressor) else fitted.log_density
     low, high = fitted.predict_interval(x_test)
     return {
         "rmse": rmse(y_test, fitted.predict(x_test)),
-        "nlpd": -float(np.mean(density(x_test, y_test))),
+        "nlpd": -float(np.mean(fitted.log_density(x_test, y_test))),
         "inside": float(np.mean((low < y_test) & (y_test < high))),
         "seconds": seconds,
     }

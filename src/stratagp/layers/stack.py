@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from stratagp.errors import InputError
 from stratagp.layers.base import Belief, Layer
+from stratagp.layers.features import Features
 from stratagp.linalg.quasi_random import quasi_normal
 from stratagp.types import Gaussian, Mixture
 
@@ -104,6 +105,11 @@ class Stack(Layer):
         """Independent normal numbers for each row; the first uncertain layer is sampled ``n_samples`` times."""
         shape = like.shape if like.dim() == 3 else (self.n_samples, *like.shape)
         return torch.randn(shape, generator=self.generator, dtype=like.dtype).to(like.device)
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether the last layer sees distributions and not values."""
+        return not all(isinstance(layer, Features) for layer in self.sequence[:-1])
 
     @property
     def sequence(self) -> list[Layer]:

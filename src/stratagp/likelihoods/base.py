@@ -21,7 +21,8 @@ from stratagp.parameterised import Parameterised
 from stratagp.types import Gaussian, Mixture
 
 _BISECTIONS = 50
-_LINE = 257  # points of a fine grid
+_LINE, _SHORT_LINE = 257, 33  # points of a fine grid
+_MANY = 32  # beliefs of each row, over which an average follows: each needs fewer nodes
 _DOUBLINGS = 60
 
 
@@ -116,7 +117,7 @@ class Likelihood(Parameterised, ABC):
 
 def at_nodes(q: Gaussian) -> tuple[Float[Tensor, "k *s n q"], Float[Tensor, " k"]]:
     """Latent values at the nodes, in a new first axis, and the nodes' log weights."""
-    points, log_weights = normal_nodes(q.mean.shape[-1], q.mean)
+    points, log_weights = normal_nodes(q.mean.shape[-1], q.mean, few=_are_many(q))
     return q.sample(points.reshape(len(points), *[1] * (q.mean.dim() - 1), -1)), log_weights
 
 
@@ -125,8 +126,12 @@ def on_a_line(q: Gaussian) -> tuple[Float[Tensor, "k *s n q"], Float[Tensor, " k
 
     Many more than the nodes of :func:`at_nodes`: a distribution of ``y`` given ``f`` may be narrow.
     """
-    points = torch.linspace(-5, 5, _LINE).to(q.mean)
+    points = torch.linspace(-5, 5, _SHORT_LINE if _are_many(q) else _LINE).to(q.mean)
     return q.sample(points.reshape(-1, *[1] * q.mean.dim())), (-0.5 * points.square()).log_softmax(0)
+
+
+def _are_many(q: Gaussian) -> bool:
+    return q.mean.shape[:-2].numel() >= _MANY
 
 
 def log_average(logs: Float[Tensor, "k *s"], log_weights: Float[Tensor, " k"]) -> Float[Tensor, "*s"]:

@@ -10,30 +10,32 @@ from torch import Tensor
 
 HERMITE_NODES = 20
 SOBOL_NODES = 512
+_FEW = 64
 
 
-def normal_nodes(dim: int, like: Tensor) -> tuple[Float[Tensor, "s q"], Float[Tensor, " s"]]:
+def normal_nodes(dim: int, like: Tensor, few: bool = False) -> tuple[Float[Tensor, "s q"], Float[Tensor, " s"]]:
     """Points and log weights with ``E g(ε) ≈ Σ wₛ g(εₛ)`` for ``ε ~ N(0, I)`` in ``dim`` dimensions.
 
-    Gauss-Hermite in one dimension (20 nodes) and two (their product); the same 512 quasi-random points above that.
+    Gauss-Hermite in one dimension (20 nodes) and two (their product); the same 512 quasi-random points above that, or
+    64 where ``few`` suffice, because an average over many beliefs follows.
 
     >>> points, log_weights = normal_nodes(1, torch.zeros(()))
     >>> (log_weights.exp() * points[:, 0] ** 4).sum()  # the fourth moment of a standard normal
     tensor(3.0000)
     """
-    points, log_weights = _nodes(dim)
+    points, log_weights = _nodes(dim, max(_FEW, 2 * dim) if few else SOBOL_NODES)
     return points.to(like), log_weights.to(like)
 
 
 @cache
-def _nodes(dim: int) -> tuple[Float[Tensor, "s q"], Float[Tensor, " s"]]:
+def _nodes(dim: int, count: int) -> tuple[Float[Tensor, "s q"], Float[Tensor, " s"]]:
     if dim > 2:
-        uniform = torch.quasirandom.SobolEngine(dim).draw(SOBOL_NODES, dtype=torch.float64) + 0.5 / SOBOL_NODES
+        uniform = torch.quasirandom.SobolEngine(dim).draw(count, dtype=torch.float64) + 0.5 / count
         points = math.sqrt(2) * torch.erfinv(2 * uniform - 1)
         points = points - points.mean(0)
-        scale = torch.linalg.cholesky(points.mT @ points / SOBOL_NODES)
+        scale = torch.linalg.cholesky(points.mT @ points / count)
         points = torch.linalg.solve_triangular(scale, points.mT, upper=False).mT  # first two moments exactly
-        return points, torch.full((SOBOL_NODES,), -math.log(SOBOL_NODES), dtype=torch.float64)
+        return points, torch.full((count,), -math.log(count), dtype=torch.float64)
     nodes, weights = np.polynomial.hermite_e.hermegauss(HERMITE_NODES)
     axes = np.meshgrid(*[nodes] * dim, indexing="ij")
     logs = np.meshgrid(*[np.log(weights / math.sqrt(2 * math.pi))] * dim, indexing="ij")

@@ -22,7 +22,7 @@ from stratagp.posteriors import FullGaussian, MixturePosterior
 from stratagp.training.loop import History, rows, train
 from stratagp.types import Gaussian, Mixture
 
-_ROWS = 1024  # that are predicted at once
+_ROWS, _DEEP_ROWS = 1024, 128  # that are predicted at once; each has many hidden values in a stack
 
 
 class Chain(Parameterised):
@@ -170,7 +170,7 @@ class Chain(Parameterised):
             self.train(training)
 
     def _rows_at_once(self) -> int:
-        return _ROWS
+        return _DEEP_ROWS if isinstance(self.layer, Stack) and self.layer.is_uncertain else _ROWS
 
     def _chunks(self, data: Any, name: str) -> Iterator[Tensor]:
         """Rows in order, a bounded number at a time; missing values are refused by their row."""
