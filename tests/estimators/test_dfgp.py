@@ -117,8 +117,8 @@ def test_a_given_noise_is_kept():
 
 
 def test_no_iterations_leave_the_start():
-    dfgp = DFGPRegressor(n_hidden=2, max_iterations=0, **SMALL).fit(X, Y)
-    np.testing.assert_allclose(dfgp.kernel_.lengthscale.detach().numpy(), 2**0.5, rtol=0.1)
+    dfgp = DFGPRegressor(n_hidden=2, n_starts=1, max_iterations=0, **SMALL).fit(X, Y)
+    np.testing.assert_allclose(dfgp.kernel_.lengthscale.detach().numpy(), 2 * 2**0.5, rtol=0.1)
     assert dfgp.result_.evaluations == 1
 
 
@@ -182,3 +182,48 @@ def test_bad_views():
         fitted.predict(X)
     with pytest.raises(InputError, match="is for Gaussian noise"):
         DFGPRegressor(inference="collapsed", likelihood="laplace").fit(X, Y)
+
+
+def test_the_better_start_is_kept():
+    """Four of 20 columns matter, and none of them linearly: the second start finds them."""
+    x = np.random.default_rng(0).normal(size=(300, 20))
+    y = np.sin(2 * x[:, 0]) * np.cos(2 * x[:, 1]) + np.sin(3 * x[:, 2])
+    options = {"n_inducing": 30, "max_iterations": 60, "random_state": 0}
+    both = DFGPRegressor(**options).fit(x, y)
+    first = DFGPRegressor(n_starts=1, **options).fit(x, y)
+    assert len(both.bounds_) == 2
+    assert both.bounds_[0] == pytest.approx(first.bounds_[0])
+    assert both.result_.value == max(both.bounds_)
+    assert both.score(x, y) > first.score(x, y) + 0.1
+
+
+def test_kernels_on_some_columns_start_at_their_own():
+    """The second start stretches columns by their relevance: the kernel must get those that it sees."""
+    x = np.random.default_rng(0).normal(size=(150, 3))
+    y = np.sin(3 * x[:, 2])
+    for columns in ([0, 2], [2, 1, 0], 2):
+        dfgp = DFGPRegressor(kernel=k.RBF(ard=True).on(columns), n_hidden=2, max_iterations=0, **SMALL).fit(x, y)
+        lengthscale = dfgp.model_.layer.layers[0].kernel.base.lengthscale.detach().numpy()
+        assert np.isfinite(lengthscale).all()
+        if len(dfgp.bounds_) == 2 and dfgp.bounds_[1] > dfgp.bounds_[0] and columns == [2, 1, 0]:
+            assert lengthscale[0].ravel().argmin() == 0
+
+
+def test_a_constant_target_beside_another():
+    with pytest.raises(InputError, match=r"target 1 of y .* is constant"):
+        DFGPRegressor(**SMALL).fit(X, np.column_stack([Y, np.ones(len(Y))]))
+
+
+def test_names_of_latent_coordinates():
+    dfgp = DFGPRegressor(n_hidden=2, n_starts=1, max_iterations=2, **SMALL).fit(X, Y).set_output(transform="pandas")
+    assert list(dfgp.transform(X).columns) == ["dfgpregressor0", "dfgpregressor1"]
+
+
+def test_survival_curves_average_over_hidden_values():
+    times = np.exp(F) * RNG.weibull(2.0, len(X))
+    dfgp = DFGPRegressor(likelihood="weibull", max_epochs=60, rate=0.05, **SMALL)
+    dfgp.fit(X, np.column_stack([times, np.ones(len(X))]))
+    curves = dfgp.predict_survival(X[:20], [0.5, 1.0, 2.0])
+    for j, time in enumerate((0.5, 1.0, 2.0)):
+        censored = np.tile([time, 0.0], (20, 1))
+        np.testing.assert_allclose(curves[:, j], np.exp(dfgp.log_density(X[:20], censored)), atol=1e-3)

@@ -21,6 +21,12 @@ def common(a: str, b: str) -> float:
     return float(sum(a.count(letter) * b.count(letter) for letter in "abcd"))
 
 
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Toys need no hundreds of steps."""
+    monkeypatch.setattr("stratagp.estimators.deep_process.DeepProcessEstimator.least_steps", 12)
+
+
 def regressor(**options: Any) -> DFGPRegressor:
     return DFGPRegressor(n_inducing=15, max_iterations=60, random_state=0, **options)
 
@@ -39,6 +45,33 @@ def test_texts_beside_an_array() -> None:
     assert model.transform(X).shape == (120, 2)
 
 
+def test_held_out_rows_take_no_anchors_away() -> None:
+    X = {"texts": TEXTS, "numbers": NUMBERS}
+    options = {"validation": 0.5, "max_epochs": 2, "view_kernels": {"texts": k.PairFunction(common)}}
+    model = regressor(**options).fit(X, SHARE)
+    assert model.inference_ == "batches"
+    assert model.model_.layer.layers[0].z.shape[:2] == (2, 15)
+
+
+def test_few_texts_leave_the_other_views_their_inducing_points() -> None:
+    few = [text[:1] for text in TEXTS]  # four letters
+    model = regressor(view_kernels=[k.PairFunction(common), None]).fit([few, NUMBERS], np.sin(2 * NUMBERS[:, 0]))
+    assert len(np.unique(model.model_.layer.layers[0].z[1].detach().numpy(), axis=0)) == 15
+    assert model.score([few, NUMBERS], np.sin(2 * NUMBERS[:, 0])) > 0.95
+
+
+def test_kernels_in_the_order_of_fit() -> None:
+    X = {"texts": TEXTS, "numbers": NUMBERS}
+    model = regressor(view_kernels=[k.PairFunction(common), None]).fit(X, SHARE)
+    np.testing.assert_allclose(model.predict({"numbers": NUMBERS, "texts": TEXTS}), model.predict(X), rtol=1e-12)
+    assert model.relevance_.shape == (2,)
+
+
+def test_shares_of_views_in_three_layers() -> None:
+    shares = regressor(n_layers=3, views={"first": [0], "second": [1]}).fit(NUMBERS, np.sin(2 * NUMBERS[:, 0]))
+    assert shares.influence(NUMBERS)["first"] > 0.9
+
+
 def test_a_list_of_views() -> None:
     y = 3 * SHARE
     model = regressor(view_kernels=[None, k.PairFunction(common)]).fit([NUMBERS, TEXTS], y)
@@ -49,7 +82,9 @@ def test_a_list_of_views() -> None:
 def test_texts_alone() -> None:
     y = np.where(SHARE > 0.25, "many", "few")
     kernel = k.PairFunction(common) + k.PairFunction(common, lengthscale=1.0)
-    model = DFGPClassifier(n_inducing=15, max_epochs=200, random_state=0, view_kernels=[kernel]).fit([TEXTS], y)
+    model = DFGPClassifier(n_inducing=15, max_epochs=150, rate=0.1, random_state=0, view_kernels=[kernel]).fit(
+        [TEXTS], y
+    )
     assert model.score([TEXTS], y) > 0.9
 
 

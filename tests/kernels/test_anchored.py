@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from stratagp import kernels as k
-from stratagp.errors import InputError
+from stratagp.errors import InputError, UnsupportedError
 from stratagp.layers import Inducing
 
 WORDS = ["gaussian", "process", "gauss", "prior", "kernel", "kernels", "posterior"]
@@ -86,3 +86,23 @@ def test_chosen_anchors_are_distinct() -> None:
     chosen = k.choose_anchors(LETTERS, words, 6, torch.Generator().manual_seed(0))
     assert sorted("".join(sorted(words[i])) for i in chosen) == ["abc", "abx", "xyz"]
     assert len(k.choose_anchors(LETTERS, words, 2, torch.Generator().manual_seed(0))) == 2
+
+
+def test_anchors_are_found_among_many_copies() -> None:
+    words = ["abc"] * 500 + ["abx", "xyz", "a", ""]
+    for seed in range(5):
+        for kernel, empty in ((LETTERS, {""}), (k.PairFunction(shared_letters, normalise=False), set())):
+            chosen = k.choose_anchors(kernel, words, 5, torch.Generator().manual_seed(seed))
+            assert {words[i] for i in chosen} == {"abc", "abx", "xyz", "a"} | empty
+
+
+def test_a_similarity_that_is_no_kernel() -> None:
+    far = k.PairFunction(lambda a, b: 1.0 - abs(len(a) - len(b)))
+    with pytest.raises(InputError, match="not positive semi-definite"):
+        k.choose_anchors(far, WORDS, 4, torch.Generator().manual_seed(0))
+
+
+def test_functions_of_objects_cannot_be_drawn() -> None:
+    anchors = k.Anchors(LETTERS, WORDS[:3])
+    with pytest.raises(UnsupportedError, match="instead of sample_y"):
+        Inducing(anchors.kernel, anchors.rows()).draw()

@@ -28,6 +28,16 @@ def test_probabilities_of_classes() -> None:
     torch.testing.assert_close(together, alone, rtol=0, atol=2e-3)
 
 
+@pytest.mark.parametrize("functions", [5, 10])
+def test_equal_beliefs_have_nodes_of_their_own(functions: int) -> None:
+    one = Gaussian(*(part[:1] for part in mixture(functions).parts))
+    wide = Gaussian(one.mean.expand(MANY, -1, -1), torch.full_like(one.mean, 4.0).expand(MANY, -1, -1))
+    together = lik.Softmax().predict(wide).mean.mean(0)
+    noise = torch.randn(200_000, functions, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    truth = (one.mean[0, :, None] + 2 * noise).softmax(-1).mean(1)  # within 0.0007 by chance
+    torch.testing.assert_close(together, truth, rtol=0, atol=3e-3)
+
+
 @pytest.mark.parametrize("likelihood", [lik.Weibull(2.0), lik.Gamma(3.0), lik.Poisson()])
 def test_quantiles(likelihood: lik.Likelihood) -> None:
     """Against the share of 100,000 draws below them: 0.0016 each by chance, more for steps of whole numbers."""

@@ -70,7 +70,7 @@ def test_widened_points_keep_their_mean():
 @pytest.mark.parametrize("name", OUTPUT_KERNELS)
 @pytest.mark.parametrize("point", [False, True])
 def test_every_output_kernel_learns(name, point):
-    model = dfgp_regression(hidden(point=True), output_kernel(name, 3), X, Y, 10)
+    model = dfgp_regression(hidden(point=True), output_kernel(name, 3), X, 10)
     before = model.log_evidence(X, Y).item()
     assert maximise(lambda: model.log_evidence(X, Y), model.parameters(), 30).value > before + 5
     if not point:
@@ -82,7 +82,7 @@ def test_every_output_kernel_learns(name, point):
 
 
 def test_a_linear_output_stays_in_weight_space():
-    model = dfgp_regression(hidden(), output_kernel("linear", 3), X, Y)
+    model = dfgp_regression(hidden(), output_kernel("linear", 3), X)
     assert isinstance(model.kernel, Linear)
     torch.testing.assert_close(model.z, torch.eye(3, dtype=torch.float64))
     assert not any(p.requires_grad for name, p in model.named_parameters() if name.startswith("_z") or name == "z")
@@ -90,7 +90,7 @@ def test_a_linear_output_stays_in_weight_space():
 
 def test_its_bound_exceeds_that_of_the_shallow_process():
     """Ten inducing points each: a function with a fast and a slow part needs the hidden layer."""
-    deep = dfgp_regression(hidden(), output_kernel("ard", 3), X, Y, 10)
+    deep = dfgp_regression(hidden(), output_kernel("ard", 3), X, 10)
     shallow = SparseGP(k.RBF([1.0, 1.0, 1.0], variance=1.0), kmeans_points(X, 10))
     values = [maximise(lambda m=m: m.log_evidence(X, Y[:, 0]), m.parameters(), 60).value for m in (deep, shallow)]
     assert values[0] > values[1]
@@ -125,7 +125,7 @@ def test_three_layers_by_moments():
     with torch.no_grad():
         h = first(X).mean
     second = hidden_layer(h, h[:, :2], k.RBF(ard=4), 10, generator=generator())
-    model = dfgp_regression(Stack(first, second, propagate="moments"), output_kernel("ard", 2), X, Y)
+    model = dfgp_regression(Stack(first, second, propagate="moments"), output_kernel("ard", 2), X)
     before = model.log_evidence(X, Y).item()
     assert maximise(lambda: model.log_evidence(X, Y), model.parameters(), 10).value > before
 

@@ -225,7 +225,7 @@ class GPEstimator(BaseEstimator, ABC):
     def _forget(self) -> None:
         """Drop what an earlier fit has left."""
         self._centres: Centres = {}
-        for name in ("hyperparameters_", "relevance_", "criterion_"):
+        for name in ("hyperparameters_", "relevance_", "criterion_", "result_", "bounds_", "histories_"):
             self.__dict__.pop(name, None)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import torch
-from sklearn.base import TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.nn.functional import one_hot
@@ -15,7 +16,7 @@ from stratagp.errors import InputError
 from stratagp.estimators.base import check_whole_number
 from stratagp.estimators.batched import Batched, refuse_bad_targets
 from stratagp.estimators.deep_training import Start, train_batches, train_collapsed
-from stratagp.estimators.engines import Data
+from stratagp.estimators.engines import Data, some_rows
 from stratagp.estimators.inputs import Points, name_categories
 from stratagp.estimators.variational import AutoGPEngine
 from stratagp.estimators.views import ViewInputs
@@ -28,15 +29,17 @@ from stratagp.training.loop import History
 from stratagp.types import Gaussian
 
 _MOST_HIDDEN = 8  # processes, where their number is left out
-_CLOSED_SIZE = 5e7  # rows times squared inducing points, up to which the collapsed bound is taken
+_CLOSED_ROWS, _CLOSED_INDUCING = 20_000, 50  # up to which the collapsed bound is taken
 _STARTS = 2  # in closed form
+_LATENT_ROWS = 4096  # at once
 _START_ROWS = 10_000  # that a start is made from
 
 
-class DeepProcessEstimator(TransformerMixin, Batched):
+class DeepProcessEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Batched):
     """Hidden processes, an output process that sees them, and a likelihood."""
 
     least_steps = 500
+    start_noise = 0.3
     _classifier = "DFGPClassifier"
     inputs_: ViewInputs
     histories_: list[History]
@@ -102,19 +105,20 @@ class DeepProcessEstimator(TransformerMixin, Batched):
         return (mean, belief.var.double().sqrt().numpy()) if return_std else mean
 
     def influence(self, X: Any) -> dict[str, float]:
-        """The share of each view, or hidden process, in what is predicted for rows; they sum to one.
+        """The share of each view, or process of the first layer, in what is predicted for rows; they sum to one.
 
-        It is the mean square change of the expected functions with a latent coordinate set to its average.
+        It is the mean square change of the expected functions with a coordinate of that layer set to its average.
         """
-        h, last, changes = self._latent(X).mean, self.model_.layer.layers[-1], []
+        h, above, changes = self._latent(X, 1).mean, list(self.model_.layer.layers)[1:], []
         with torch.no_grad():
-            before = last(h).mean
+            before = _expected(above, h)
             for r in range(h.shape[1]):
                 other = h.clone()
                 other[:, r] = h[:, r].mean()
-                changes.append(float((last(other).mean - before).square().mean()))
-        total = sum(changes) or 1.0
-        return {name: change / total for name, change in zip(self._latent_names(), changes, strict=True)}
+                changes.append(float((_expected(above, other) - before).square().mean()))
+        total, views = sum(changes) or 1.0, self.inputs_.views
+        names = [f"hidden {r}" for r in range(len(changes))] if views is None else list(views)
+        return {name: change / total for name, change in zip(names, changes, strict=True)}
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -131,7 +135,10 @@ class DeepProcessEstimator(TransformerMixin, Batched):
     def _learn_inputs(self, X: Any) -> tuple[Kernel, Points]:
         kernel = self._default_kernel() if self.kernel is None else copy.deepcopy(self.kernel)
         if not kernel.takes_tensors:
-            raise InputError(f"{type(self).__name__} needs a kernel over columns, got one over objects")
+            raise InputError(
+                f"{type(self).__name__}: kernel is over objects: give it in view_kernels, with X a list or mapping of "
+                "views, view_kernels=[kernel] and X=[objects] for one"
+            )
         self.inputs_ = ViewInputs(self, kernel, self.views, self.view_kernels)
         return kernel, self.inputs_.learn(self, X)
 
@@ -142,20 +149,24 @@ class DeepProcessEstimator(TransformerMixin, Batched):
             likelihood = Bernoulli("probit")
         generator, x = torch.Generator().manual_seed(self._seed()), points.values
         refuse_bad_targets(likelihood, y, outputs)
+        if isinstance(likelihood, GaussianNoise) and y.shape[1] > 1 and bool((y == y[:1]).all(0).any()):
+            constant = int((y == y[:1]).all(0).nonzero()[0, 0])
+            raise InputError(f"target {constant} of y (counted from 0) is constant: leave it out, others suffer")
         held, kept = self._split(y, generator)
         data, test = Data(x[kept], y[kept]), Data(x[held], y[held])
         collapsed, found = self._is_collapsed(likelihood, len(data.y)), []
-        starts = self.n_starts or (_STARTS if collapsed else 1)
+        self.inference_ = "collapsed" if collapsed else "batches"
+        starts = self.n_starts or (_STARTS if collapsed and self.inputs_.views is None else 1)
         for number in range(starts):
             own, start = copy.deepcopy(likelihood), self._start(kernel, data, number, generator)
             self._say(f"start {number + 1} of {starts}, {'in closed form' if collapsed else 'by batches'}")
             if collapsed:
                 found.append(train_collapsed(self, start, data, own))
             else:
-                found.append(train_batches(self, start, data, test, own, outputs, generator, starts > 1))
+                found.append(train_batches(self, start, data, test, own, outputs, generator))
             if any(history.ending == "interrupted" for history in found[-1].histories):
                 break
-        best = max(found, key=lambda one: one.bound)
+        best = max(found, key=lambda one: -math.inf if math.isnan(one.bound) else one.bound)
         self.histories_, self.bounds_ = list(best.histories), [one.bound for one in found]
         if best.result is not None:
             self.result_ = best.result
@@ -163,7 +174,7 @@ class DeepProcessEstimator(TransformerMixin, Batched):
 
     def _is_collapsed(self, likelihood: Likelihood, rows: int) -> bool:
         possible = isinstance(likelihood, GaussianNoise) and self.propagate != "samples" and not self.validation
-        small = rows * self.n_inducing**2 <= _CLOSED_SIZE
+        small = rows <= _CLOSED_ROWS and rows * self.n_inducing**2 <= _CLOSED_ROWS * _CLOSED_INDUCING**2
         if self.inference == "collapsed" and not possible:
             raise InputError(f"inference='collapsed' is for Gaussian noise, not for {type(likelihood).__name__}")
         return self.inference == "collapsed" or (self.inference == "auto" and possible and small)
@@ -171,9 +182,11 @@ class DeepProcessEstimator(TransformerMixin, Batched):
     def _start(self, kernel: Kernel, data: Data, number: int, generator: torch.Generator) -> Start:
         """Layers of hidden processes, each started at linear functions of the rows that it sees.
 
-        The second start follows what a shallow process finds relevant; all have inducing rows of their own.
+        Without views the second start follows what a shallow process finds relevant; all have inducing rows of their
+        own.
         """
-        data = self._some_of(data)
+        chosen = some_rows(len(data.y), _START_ROWS, self._seed())
+        data = Data(data.x[chosen], data.y[chosen])
         m, views, stretch = self.n_inducing, self.inputs_.views, None
         if views is None:
             if self.view_kernels is not None:
@@ -188,30 +201,23 @@ class DeepProcessEstimator(TransformerMixin, Batched):
         else:
             kernels, y = self.inputs_.kernels(kernel, data.x.shape[1]), self._numbers(data.y)
             targets = torch.cat([linear_targets(data.x[:, self.inputs_.features(name)], y) for name in views], 1)
-        rows = self.inputs_.anchor_rows(data.x) or None
-        layers: list[Layer] = [hidden_layer(data.x, targets, kernels, m, generator, rows, stretch)]
+        points = self.inputs_.anchor_points(data.x.shape[1]) or None
+        layers: list[Layer] = [hidden_layer(data.x, targets, kernels, m, generator, points, stretch)]
         for _ in range(self.n_layers - 2):
             with torch.no_grad():
                 h = _stacked(layers)(data.x).mean
             layers.append(hidden_layer(h, h, RBF(ard=h.shape[1]), m, generator))
-        return Start(_stacked(layers), output_kernel(self.output_kernel, targets.shape[1]))
-
-    def _some_of(self, data: Data) -> Data:
-        """Rows that suffice for a start, with all those that are anchors."""
-        kept = torch.arange(len(data.y)) % (1 + len(data.y) // _START_ROWS) == 0
-        for rows in self.inputs_.anchor_rows(data.x):
-            if rows is not None:
-                kept[rows] = True
-        return Data(data.x[kept], data.y[kept])
+        return Start(_stacked(layers), output_kernel(self.output_kernel, targets.shape[1]), data.x)
 
     def _numbers(self, y: Tensor) -> Tensor:
         return one_hot(y[:, 0].long()).double() if self.of_classes else y
 
-    def _latent(self, X: Any) -> Gaussian:
+    def _latent(self, X: Any, layers: int = -1) -> Gaussian:
         check_is_fitted(self, "beliefs_")
+        below, x = _stacked(list(self.model_.layer.layers)[:layers]), self.inputs_.points(self, X).values
         with torch.no_grad():
-            found: Gaussian = _stacked(list(self.model_.layer.layers)[:-1])(self.inputs_.points(self, X).values)
-        return found
+            parts = [below(rows) for rows in x.split(_LATENT_ROWS)]
+        return Gaussian(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
     @property
     def kernel_(self) -> Kernel:
@@ -223,11 +229,16 @@ class DeepProcessEstimator(TransformerMixin, Batched):
     def _kernel_columns(self) -> list[str]:
         return []  # kernels of different layers see different columns
 
-    def _latent_names(self) -> list[str]:
-        """Names of the latent coordinates: of the views, if these are what the output process sees."""
-        if self.inputs_.views is not None and self.n_layers == 2:
-            return list(self.inputs_.views)
-        return [f"hidden {r}" for r in range(self.model_.layer.layers[-1].z.shape[-1])]
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.model_.layer.layers[-1].z.shape[-1])
+
+
+def _expected(layers: list[Any], h: Tensor) -> Tensor:
+    """The expected functions, by the expected values of each layer."""
+    for layer in layers:
+        h = layer(h).mean
+    return h
 
 
 def _stacked(layers: list[Any]) -> Any:

@@ -22,16 +22,16 @@ from stratagp.objectives.curvature import curvature_bound
 from stratagp.training.lbfgs import Result, maximise
 from stratagp.training.loop import History
 
-_NOISE = 0.3  # at the start, as a share of the variance of the targets
 _POINTS = 0.2  # the share of a training in which beliefs about hidden values are points
 _SOFTMAX_SAMPLES = 4  # of its functions, for each sample of hidden values
 
 
 class Start(NamedTuple):
-    """Layers where training starts."""
+    """Layers where training starts, and the rows that they were started from."""
 
     below: Layer
     above: Kernel
+    x: Tensor
 
 
 class Trained(NamedTuple):
@@ -46,8 +46,8 @@ class Trained(NamedTuple):
 def train_collapsed(estimator: Any, start: Start, data: Data, likelihood: Likelihood) -> Trained:
     """Everything by L-BFGS on the collapsed bound."""
     given = isinstance(estimator.likelihood, Likelihood)
-    noise = likelihood.parameter("noise") if given else learnt_noise(data.y.shape[1], _NOISE)
-    model = dfgp_regression(start.below, start.above, data.x, data.y, estimator.n_inducing, noise=noise)
+    noise = likelihood.parameter("noise") if given else learnt_noise(data.y.shape[1], estimator.start_noise)
+    model = dfgp_regression(start.below, start.above, start.x, estimator.n_inducing, noise=noise)
     penalty = model.log_prior if model.has_priors else lambda: 0.0
 
     def score() -> Tensor:
@@ -57,6 +57,8 @@ def train_collapsed(estimator: Any, start: Start, data: Data, likelihood: Likeli
     for phase, share in enumerate(_phases(estimator, estimator.max_iterations)):
         if phase:
             widen(start.below)
+        elif not share:
+            continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the limit is how long training lasts
             result = maximise(score, model.parameters() if share else [], share)
@@ -74,9 +76,8 @@ def train_batches(
     likelihood: Likelihood,
     outputs: int,
     generator: torch.Generator,
-    judge: bool,
 ) -> Trained:
-    """Everything by batches of rows; the bound is computed if there are others to ``judge`` it against."""
+    """Everything by batches of rows."""
     gaussian = isinstance(likelihood, GaussianNoise)
     moments = estimator.propagate == "moments" or (estimator.propagate == "auto" and gaussian)
     by_curvature = moments and estimator.of_classes
@@ -84,7 +85,7 @@ def train_batches(
         start.below,
         start.above,
         likelihood,
-        data.x,
+        start.x,
         outputs,
         estimator.n_inducing,
         "moments" if moments else "samples",
@@ -117,7 +118,9 @@ def train_batches(
         histories.append(history)
         if history.cut_short:
             break
-    return Trained(model, float(model.bound(data.x, data.y)) if judge else math.nan, None, tuple(histories))
+    if estimator.hidden != "point":
+        widen(start.below)  # where training was cut short before
+    return Trained(model, float(model.bound(data.x, data.y)), None, tuple(histories))
 
 
 def _phases(estimator: Any, total: int) -> list[int]:

@@ -32,7 +32,7 @@ class DFGPRegressor(BatchedRegressor, DeepProcessEstimator):
         hidden: the belief about hidden inducing values: "gaussian", which makes the objective a bound on the evidence
             (with two layers, or samples), or "point", as in the paper.
         n_starts: trainings from different starts, of which the one with the greatest bound is kept; 2 in closed form
-            and 1 by batches where it is left out. ``bounds_`` has the bound of each.
+            without views and 1 else, where it is left out. ``bounds_`` has the bound of each.
         likelihood: as in :class:`AutoGPRegressor`.
         inference: "collapsed" (closed form, L-BFGS), "batches" (any likelihood, many rows), or "auto": closed form for
             Gaussian noise and up to 20,000 rows with 50 inducing points, fewer with more.
@@ -40,12 +40,14 @@ class DFGPRegressor(BatchedRegressor, DeepProcessEstimator):
             for Gaussian noise and an approximation otherwise; or "samples". "auto" takes moments for Gaussian noise.
         n_samples: of hidden values of each row, with "samples".
         max_iterations: of L-BFGS; ``result_`` tells how it ended.
-        max_epochs, batch_size, rate, validation, patience: of training by batches, as in :class:`AutoGPRegressor`.
+        max_epochs, batch_size, rate, validation, patience: of training by batches, as in :class:`AutoGPRegressor`, but
+            at least 500 steps. With ``validation``, "auto" trains by batches.
         standardise: "both" inputs and targets, "targets" or "none".
         categorical, encoding, random_state, verbose: as in :class:`GPRegressor`.
 
-    After ``fit``, ``model_`` is the torch module, ``transform`` gives latent coordinates and ``influence`` the share of
-    each view. Predictive densities and quantiles average over the latent coordinates; they are not Gaussian.
+    After ``fit``, ``model_`` is the torch module and ``inference_`` tells how it was trained; ``transform`` gives the
+    latent coordinates that the output process sees, and ``influence`` the share of each view. Predictive densities and
+    quantiles average over the latent coordinates; they are not Gaussian.
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(-1, 1, size=(200, 2))
@@ -60,7 +62,8 @@ class DFGPClassifier(BatchedClassifier, DeepProcessEstimator):
     """Classification by a deep feed-forward Gaussian process; with ``views``, multiple kernel learning.
 
     Arguments:
-        likelihood: "auto" is a probit for two classes and a softmax for more; others as in :class:`AutoGPClassifier`.
+        likelihood: "auto" is Bernoulli with a probit for two classes and a softmax for more; others as in
+            :class:`AutoGPClassifier`.
         propagate: "samples" (also "auto") trains the variational bound by samples of hidden values; "moments" a bound
             in closed form, which needs their moments alone and is looser.
         others: as in :class:`DFGPRegressor`; training is by batches.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
@@ -19,7 +19,7 @@ from stratagp.models.gplvm import fit_gplvm, gplvm, latent_points
 from stratagp.training.start import spreads
 
 
-class BayesianGPLVM(TransformerMixin, BaseEstimator):
+class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Nonlinear principal components with uncertainty (Bayesian GPLVM, Titsias and Lawrence 2010).
 
     Each row is a noisy function, drawn from a Gaussian process, of a latent point of few dimensions. Dimensions that
@@ -70,6 +70,8 @@ class BayesianGPLVM(TransformerMixin, BaseEstimator):
                 f"n_components must be at most {min(values.shape)} for X of shape {tuple(values.shape)} (n_samples = "
                 f"{len(values)}), got {self.n_components}"
             )
+        if bool((values == values[:1]).all()):
+            raise InputError("X must have a column that varies, but all rows are the same")
         self.centre_ = values.mean(0)
         self.scale_ = spreads(values) if self.standardise else torch.ones_like(self.centre_)
         rows = (values - self.centre_) / self.scale_
@@ -111,6 +113,10 @@ class BayesianGPLVM(TransformerMixin, BaseEstimator):
         """The beliefs about the latent points of the training rows, a layer with ``mean`` and ``log_scale``."""
         check_is_fitted(self, "model_")
         return self.model_.layer.layers[0]
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_components)
 
     @property
     def relevance_(self) -> np.ndarray:

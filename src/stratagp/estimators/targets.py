@@ -28,7 +28,8 @@ def check_targets(estimator: Any, y: Any, n: int, gaps: bool = False) -> Float[n
     bad = np.isinf(table) if gaps else ~np.isfinite(table)
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
-        remedy = "" if table.shape[1] == 1 else "; outputs='correlated' takes targets with gaps (NaN)"
+        able = table.shape[1] > 1 and "outputs" in estimator.get_params(deep=False)
+        remedy = "" if not able else "; outputs='correlated' takes targets with gaps (NaN)"
         kind = "NaN" if np.isnan(table[row, column]) else "infinity"
         raise InputError(
             f"Input y contains {kind} in row {row}, and NaN or infinity in {int(bad.any(1).sum())} of {n} rows: drop "

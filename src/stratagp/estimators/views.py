@@ -33,27 +33,32 @@ class ViewInputs(Inputs):
     def __init__(self, estimator: Any, kernel: Kernel, views: Any, given: Any = None) -> None:
         super().__init__(estimator, kernel)
         self.asked, self.given = views, given
+        self.own_kernels: dict[str, Kernel | None] = {}
         self.widths: dict[str, int | None] | None = None  # None: objects
         self.views: dict[str, list[int]] | None = None
         self.anchors: dict[str, Anchors] = {}
 
     def learn(self, estimator: Any, X: Any) -> Points:
         """Learn from the training rows and their views, and return them as points."""
-        parts = self._parts(X)
-        if parts is None:
+        named = self._named(X)
+        if named is None:
             points = super().learn(estimator, X)
             self.views = None if self.asked is None else self._resolved(estimator, self.asked)
+            self.own_kernels = {} if self.views is None else _by_name(self.given, list(self.views))
             return points
         if self.asked is not None:
             raise InputError("X is one array for each view already: leave out views")
+        self.own_kernels = _by_name(self.given, list(named))
+        parts = self._parts(named)
         self.widths = {name: None if isinstance(part, list) else part.shape[1] for name, part in parts.items()}
         arrays = {name: part for name, part in parts.items() if not isinstance(part, list)}
         blocks = [super().learn(estimator, _side_by_side(arrays)).values] if arrays else []
         self.views = self._resolved(estimator, _slices(arrays)) if arrays else {}
-        for name, kernel in self._object_kernels(parts).items():
-            blocks.append(self._anchored(name, kernel, parts[name], estimator.n_inducing))
+        for name in [name for name, width in self.widths.items() if width is None]:
+            blocks.append(self._anchored(name, parts[name], estimator.n_inducing))
             end = sum(block.shape[1] for block in blocks)
             self.views[name] = list(range(end - blocks[-1].shape[1], end))
+        self.source += [-1] * (sum(block.shape[1] for block in blocks) - len(self.source))
         self.views = {name: self.views[name] for name in parts}
         return Points(torch.cat(blocks, 1))
 
@@ -61,9 +66,10 @@ class ViewInputs(Inputs):
         """New rows as points, the way the training rows were."""
         if self.widths is None:
             return super().points(estimator, X)
-        parts = self._parts(X)
-        found = {name: None if isinstance(part, list) else part.shape[1] for name, part in (parts or {}).items()}
-        if parts is None or found != self.widths:
+        named = self._named(X) or {}
+        parts = self._parts(named) if set(named) == set(self.widths) else {}
+        found = {name: None if isinstance(part, list) else part.shape[1] for name, part in parts.items()}
+        if found != self.widths:
             widths = self.widths.items()
             expected = ", ".join(f"{name} with {f'{w} columns' if w else 'objects'}" for name, w in widths)
             raise InputError(f"X must be an array for each view, as in fit: {expected}")
@@ -75,44 +81,43 @@ class ViewInputs(Inputs):
     def kernels(self, kernel: Kernel, columns: int) -> list[Kernel]:
         """A kernel for each view, on its columns: a copy of ``kernel``, or that which is given."""
         assert self.views is not None
-        given = _by_name(self.given, list(self.views))
         anchored = {name: anchors.kernel for name, anchors in self.anchors.items()}
-        chosen = {name: anchored.get(name) or given[name] or kernel for name in self.views}
+        chosen = {name: anchored.get(name) or self.own_kernels[name] or kernel for name in self.views}
         return [copy.deepcopy(chosen[name]).on(own).bind(columns) for name, own in self.views.items()]
 
-    def anchor_rows(self, x: Tensor) -> list[Tensor | None]:
-        """Which rows are anchors, for each view of objects; None for the other views."""
-        views = (self.views or {}).items()
-        return [(x[:, own[0]] >= 0).nonzero()[:, 0] if name in self.anchors else None for name, own in views]
+    def anchor_points(self, columns: int) -> list[Tensor | None]:
+        """The inducing points of each view of objects, zero in the columns of others; None for the other views."""
+        found: list[Tensor | None] = []
+        for name, own in (self.views or {}).items():
+            found.append(None)
+            if name in self.anchors:
+                rows = self.anchors[name].rows()
+                found[-1] = rows.new_zeros(len(rows), columns).index_copy(1, torch.tensor(own), rows)
+        return found
 
     def features(self, name: str) -> list[int]:
         """The columns of a view that a linear function may see."""
         assert self.views is not None
         return self.views[name][1 if name in self.anchors else 0 :]
 
-    def _anchored(self, name: str, kernel: Kernel, objects: list[Any], count: int) -> Tensor:
-        generator = torch.Generator().manual_seed(self._seed)
-        chosen = choose_anchors(kernel, objects, count, generator)
+    def _anchored(self, name: str, objects: list[Any], count: int) -> Tensor:
+        kernel = self.own_kernels[name]
+        assert kernel is not None
+        chosen = choose_anchors(kernel, objects, count, torch.Generator().manual_seed(self._seed))
         self.anchors[name] = Anchors(kernel, [objects[i] for i in chosen])
-        rows = self.anchors[name].encode(objects)
-        rows[chosen, 0] = torch.arange(len(chosen)).to(rows)
-        return rows
+        return self.anchors[name].encode(objects)
 
-    def _object_kernels(self, parts: dict[str, Any]) -> dict[str, Kernel]:
-        given = _by_name(self.given, list(parts))
-        return {name: own for name, own in given.items() if own is not None and isinstance(parts[name], list)}
+    def _parts(self, named: dict[str, Any]) -> dict[str, Any]:
+        return _checked({name: _part(name, part, self.own_kernels[name]) for name, part in named.items()})
 
-    def _parts(self, X: Any) -> dict[str, Any] | None:
-        """An array or a list of objects for each view, by name, where ``X`` is that; None where it is one table."""
+    def _named(self, X: Any) -> dict[str, Any] | None:
+        """What is given for each view, by name, where ``X`` is that; None where it is one table."""
         whole = isinstance(X, (list, tuple)) and len(X) > 0
         if isinstance(X, Mapping) and not hasattr(X, "shape"):  # a sparse matrix of keys is a mapping too
-            named = {str(name): part for name, part in X.items()}
-        elif whole and (all(getattr(part, "ndim", 0) == 2 for part in X) or _has_objects(self.given, self.asked)):
-            named = {f"view {i}": part for i, part in enumerate(X)}
-        else:
-            return None
-        given = _by_name(self.given, list(named))
-        return _checked({name: _part(name, part, given[name]) for name, part in named.items()})
+            return {str(name): part for name, part in X.items()}
+        if whole and (all(getattr(part, "ndim", 0) == 2 for part in X) or _has_objects(self.given, self.asked)):
+            return {f"view {i}": part for i, part in enumerate(X)}
+        return None
 
     def _resolved(self, estimator: Any, asked: Any) -> dict[str, list[int]]:
         if not isinstance(asked, (Mapping, list, tuple)) or not asked:
@@ -135,8 +140,9 @@ def _by_name(given: Any, names: list[str]) -> dict[str, Kernel | None]:
     """The kernels that are given for views, by the names of these; None for the others."""
     if given is None:
         return dict.fromkeys(names)
-    named = dict(given) if isinstance(given, Mapping) else dict(zip(names, given, strict=False))
-    fits = set(named) <= set(names) if isinstance(given, Mapping) else len(given) == len(names)
+    by_name = isinstance(given, Mapping)
+    named = {str(key): own for key, own in given.items()} if by_name else dict(zip(names, given, strict=False))
+    fits = set(named) <= set(names) if by_name else len(given) == len(names)
     if not fits or not all(own is None or isinstance(own, Kernel) for own in named.values()):
         raise InputError(
             f"view_kernels must be a kernel for each of the {len(names)} views ({', '.join(names)}), or a mapping of "

@@ -19,12 +19,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from stratagp.errors import InputError
+from stratagp.errors import InputError, UnsupportedError
 from stratagp.kernels.base import Kernel
 from stratagp.kernels.objects import KernelCache, ObjectKernel
 
-_CANDIDATES = 2  # times as many as anchors are looked at
-_ALIKE = 1 - 1e-10  # the squared cosine above which two objects are one
+_ALIKE = 1 - 1e-10  # the cosine above which two objects are one
 
 
 class Anchored(Kernel):
@@ -67,6 +66,13 @@ class Anchored(Kernel):
         own = self._points(x, "x")[..., 1].detach()
         own = torch.ones_like(own) if self.base.normalise else own
         return (self.base.variance * own[..., None]).squeeze(-1)
+
+    def random_features(self, n_features: int, dim: int, generator: torch.Generator | None = None) -> Any:
+        """There are none: how two objects vary together is known only through the anchors."""
+        raise UnsupportedError(
+            "whole functions of objects cannot be drawn, because only their similarities to anchors are known: ask for "
+            "predict_quantiles, predict_interval or log_density instead of sample_y"
+        )
 
     def describe(self) -> str:
         """``anchored(base)``."""
@@ -125,14 +131,27 @@ class Anchors:
 def choose_anchors(
     kernel: Kernel, objects: Sequence[Any], count: int, generator: torch.Generator | None = None
 ) -> Int[Tensor, " m"]:
-    """Numbers of at most ``count`` objects at random, no two of which the kernel takes for the same."""
-    order = torch.randperm(len(objects), generator=generator)[: _CANDIDATES * count]
-    with torch.no_grad():
-        K = kernel([objects[i] for i in order])
-    own = K.diagonal()
-    alike = K.square() >= _ALIKE * own[:, None] * own
+    """Numbers of at most ``count`` objects at random, no two of which the kernel takes for the same.
+
+    Objects without any similarity to themselves tell nothing, and are taken only where there are no others.
+    """
+    order = torch.randperm(len(objects), generator=generator)
     kept: list[int] = []
-    for i in range(len(order)):
-        if len(kept) < count and not alike[i, kept].any():
-            kept.append(i)
-    return order[kept]
+    for block in order.split(max(1, count)):
+        new = block.tolist()
+        with torch.no_grad():
+            K = kernel([objects[i] for i in (*kept, *new)])
+        own, places = K.diagonal(), list(range(len(kept)))
+        most = (own.clamp_min(0)[:, None] * own.clamp_min(0)).sqrt()
+        if bool((K.abs() > most * (1 + 1e-6) + 1e-300).any()):
+            raise InputError(
+                f"the similarity {kernel} is not positive semi-definite: a kernel needs s(a, b)² ≤ s(a, a) s(b, b)"
+            )
+        alike = _ALIKE * most <= K
+        for place, i in enumerate(new, len(kept)):
+            if len(kept) < count and own[place] > 0 and not alike[place, places].any():
+                kept.append(i)
+                places.append(place)
+        if len(kept) == count:
+            break
+    return torch.tensor(kept) if kept else order[:1]

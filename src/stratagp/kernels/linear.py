@@ -14,7 +14,6 @@ from stratagp.kernels.base import Kernel
 from stratagp.kernels.expectations import Term, WithExpectations, row
 from stratagp.kernels.features import FeatureMap, Rng, Wave, check_request, drawn_features
 from stratagp.parameters import OPEN, Parameter, Value, per_column, positive
-from stratagp.types import Gaussian
 
 
 class Linear(WithExpectations):
@@ -46,14 +45,6 @@ class Linear(WithExpectations):
         """One slope."""
         slope = row(self.variance, dim)
         return [Term(slope.new_ones(()), torch.zeros_like(slope), (slope,))]
-
-    def psi2(self, q: Gaussian, z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m m"]:
-        """``aᵀ(μμᵀ + Σ)a'`` with ``a = v∘z``: the general formula at a fifth of its cost."""
-        mean = self.psi1(q, z)
-        a = self.variance * self._points(z, "z")
-        pairs = (a.unsqueeze(-2) * a.unsqueeze(-3)).flatten(-3, -2)
-        spread = (self._points(q.var, "q.var") @ pairs.mT).unflatten(-1, (a.shape[-2], a.shape[-2]))
-        return mean.unsqueeze(-1) * mean.unsqueeze(-2) + spread
 
     def random_features(self, n_features: int, dim: int, generator: Rng = None) -> FeatureMap:
         """``√v_d x_d``: exact, one feature a column, nothing random."""

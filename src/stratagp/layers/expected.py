@@ -54,17 +54,15 @@ def expected_mean(mean: Any, q: Gaussian) -> MeanAt:
     )
 
 
-def expected_belief(
-    kernel: Kernel,
-    z: Float[Tensor, "*q m d"],
-    factor: Float[Tensor, "*q m m"],
-    posterior: Posterior,
-    mean: Any,
-    q: Gaussian,
-) -> Gaussian:
-    """The module's formula at ``n`` rows, each part ``n q``; everything in float64."""
-    terms_of(kernel, z.shape[-1])  # refuses kernels without expectations
-    assert isinstance(kernel, WithExpectations)
+class Weights(NamedTuple):
+    """What the formula needs of the inducing values: ``a``, and the entries of ``W`` for each pair of them."""
+
+    a: Float[Tensor, "q m 1"]
+    pairs: Float[Tensor, "q p 1"]
+
+
+def weights_of(z: Float[Tensor, "*q m d"], factor: Float[Tensor, "*q m m"], posterior: Posterior) -> Weights:
+    """The weights of an inducing layer, which all rows share."""
     m, S = _whitened_moments(posterior, z)
     eye = torch.eye(m.shape[-1], dtype=z.dtype, device=z.device)
     a = torch.linalg.solve_triangular(factor.mT, m[..., None], upper=True)
@@ -72,8 +70,15 @@ def expected_belief(
     W = torch.linalg.solve_triangular(factor, half, upper=False, left=False)
     i, j = torch.tril_indices(*W.shape[-2:])
     pairs = torch.where(i == j, 0.5, 1.0).to(W) * (W[..., i, j] + W[..., j, i])
-    size = z.shape[-2] * (len(z) if z.dim() == 3 else 1) ** 0.5
-    parts = by_chunks(partial(_moments, kernel, z, mean, a, pairs[..., None]), int(size), *q)
+    return Weights(a, pairs[..., None])
+
+
+def expected_belief(kernel: Kernel, z: Float[Tensor, "*q m d"], weights: Weights, mean: Any, q: Gaussian) -> Gaussian:
+    """The module's formula at ``n`` rows, each part ``n q``; everything in float64."""
+    terms_of(kernel, z.shape[-1])  # refuses kernels without expectations
+    assert isinstance(kernel, WithExpectations)
+    functions = kernel.functions or (len(z) if z.dim() == 3 else 1)
+    parts = by_chunks(partial(_moments, kernel, z, mean, *weights), int(z.shape[-2] * functions**0.5), *q)
     return Gaussian(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
 

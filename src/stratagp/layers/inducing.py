@@ -34,7 +34,7 @@ from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 from stratagp.kernels.base import as_tensor
 from stratagp.layers.base import CovarianceName, Layer, with_jitter
-from stratagp.layers.expected import expected_belief
+from stratagp.layers.expected import Weights, expected_belief, weights_of
 from stratagp.linalg import cholesky
 from stratagp.linalg.lower import lower_inverse, lower_product, lower_times, transposed_times
 from stratagp.linalg.once import first_derivative_only
@@ -119,6 +119,10 @@ class Inducing(Layer):
             return Gaussian(*(part.unflatten(0, x.shape[:-1]) for part in belief))
         return Mixture(belief.log_weights, Gaussian(*(part.unflatten(1, x.shape[:-1]) for part in belief.parts)))
 
+    def weights(self) -> Weights:
+        """What beliefs at uncertain points share."""
+        return weights_of(self.z.double(), self.factor(), self.posterior)
+
     def kl(self) -> Float[Tensor, ""]:
         """``KL(q(v) ‖ N(0, I))``."""
         return self.posterior.kl()
@@ -163,7 +167,7 @@ class Inducing(Layer):
     def _expected(self, x: Gaussian) -> Gaussian:
         """The belief at uncertain points, by :mod:`stratagp.layers.expected`."""
         rows = Gaussian(*(part.double().flatten(0, -2) for part in x))
-        found = expected_belief(self.kernel, self.z.double(), self.factor(), self.posterior, self.mean, rows)
+        found = expected_belief(self.kernel, self.z.double(), self.weights(), self.mean, rows)
         return Gaussian(*(part.unflatten(0, x.mean.shape[:-1]).to(x.mean) for part in found))
 
     def _rows(self, x: Float[Tensor, "n d"], whitener: Float[Tensor, "*q m m"] | None) -> Gaussian | Mixture:

@@ -7,6 +7,7 @@ quadrature, and a closed form may replace any of them. :meth:`Likelihood.cdf` ad
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -22,7 +23,7 @@ from stratagp.types import Gaussian, Mixture
 
 _BISECTIONS = 50
 _LINE, _SHORT_LINE = 257, 33  # points of a fine grid
-_MANY = 32  # beliefs of each row, over which an average follows: each needs fewer nodes
+_MANY, _FEW = 32, 64  # beliefs of each row, over which an average follows, and the nodes that each then needs
 _DOUBLINGS = 60
 
 
@@ -116,9 +117,17 @@ class Likelihood(Parameterised, ABC):
 
 
 def at_nodes(q: Gaussian) -> tuple[Float[Tensor, "k *s n q"], Float[Tensor, " k"]]:
-    """Latent values at the nodes, in a new first axis, and the nodes' log weights."""
-    points, log_weights = normal_nodes(q.mean.shape[-1], q.mean, few=_are_many(q))
-    return q.sample(points.reshape(len(points), *[1] * (q.mean.dim() - 1), -1)), log_weights
+    """Latent values at the nodes, in a new first axis, and the nodes' log weights.
+
+    Many beliefs of each row, over which an average follows, have fewer nodes each, and not the same ones.
+    """
+    dim, lead = q.mean.shape[-1], q.mean.shape[:-2]
+    if dim <= 2 or lead.numel() < _MANY:
+        points, log_weights = normal_nodes(dim, q.mean)
+        return q.sample(points.reshape(len(points), *[1] * (q.mean.dim() - 1), -1)), log_weights
+    points, log_weights = normal_nodes(dim, q.mean, _FEW * lead.numel())
+    blocks = points.reshape(*lead, _FEW, 1, dim).movedim(-3, 0)  # consecutive ones fill space evenly by themselves
+    return q.sample(blocks), log_weights[:_FEW] + math.log(lead.numel())
 
 
 def on_a_line(q: Gaussian) -> tuple[Float[Tensor, "k *s n q"], Float[Tensor, " k"]]:
@@ -126,12 +135,15 @@ def on_a_line(q: Gaussian) -> tuple[Float[Tensor, "k *s n q"], Float[Tensor, " k
 
     Many more than the nodes of :func:`at_nodes`: a distribution of ``y`` given ``f`` may be narrow.
     """
-    points = torch.linspace(-5, 5, _SHORT_LINE if _are_many(q) else _LINE).to(q.mean)
-    return q.sample(points.reshape(-1, *[1] * q.mean.dim())), (-0.5 * points.square()).log_softmax(0)
-
-
-def _are_many(q: Gaussian) -> bool:
-    return q.mean.shape[:-2].numel() >= _MANY
+    many = q.mean.shape[:-2].numel() >= _MANY
+    points = torch.linspace(-5, 5, _SHORT_LINE if many else _LINE).to(q.mean)
+    log_weights = (-0.5 * points.square()).log_softmax(0)
+    points = points.reshape(-1, *[1] * q.mean.dim())
+    if many:  # grids between one another, whose errors cancel in the average
+        lead = q.mean.shape[:-2]
+        shift = (torch.arange(lead.numel()).to(q.mean) + 0.5) / lead.numel() - 0.5
+        points = points + 10 / (_SHORT_LINE - 1) * shift.reshape(*lead, 1, 1)
+    return q.sample(points), log_weights
 
 
 def log_average(logs: Float[Tensor, "k *s"], log_weights: Float[Tensor, " k"]) -> Float[Tensor, "*s"]:

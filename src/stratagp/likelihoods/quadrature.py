@@ -10,20 +10,18 @@ from torch import Tensor
 
 HERMITE_NODES = 20
 SOBOL_NODES = 512
-_FEW = 64
 
 
-def normal_nodes(dim: int, like: Tensor, few: bool = False) -> tuple[Float[Tensor, "s q"], Float[Tensor, " s"]]:
+def normal_nodes(dim: int, like: Tensor, count: int = SOBOL_NODES) -> tuple[Float[Tensor, "s q"], Float[Tensor, " s"]]:
     """Points and log weights with ``E g(ε) ≈ Σ wₛ g(εₛ)`` for ``ε ~ N(0, I)`` in ``dim`` dimensions.
 
-    Gauss-Hermite in one dimension (20 nodes) and two (their product); the same 512 quasi-random points above that, or
-    64 where ``few`` suffice, because an average over many beliefs follows.
+    Gauss-Hermite in one dimension (20 nodes) and two (their product); ``count`` quasi-random points above that.
 
     >>> points, log_weights = normal_nodes(1, torch.zeros(()))
     >>> (log_weights.exp() * points[:, 0] ** 4).sum()  # the fourth moment of a standard normal
     tensor(3.0000)
     """
-    points, log_weights = _nodes(dim, max(_FEW, 2 * dim) if few else SOBOL_NODES)
+    points, log_weights = _nodes(dim, count)
     return points.to(like), log_weights.to(like)
 
 

@@ -126,7 +126,7 @@ class Chain(Parameterised):
 
     def log_predictive(self, x: Any, y: Any) -> Float[Tensor, " n"]:
         """``log p(yₙ | xₙ)`` of each row: the score of predictions."""
-        targets = self._chunks(table(y, "y"), "y")
+        targets = self._chunks(table(y, "y"), "y", whole=True)
         with torch.no_grad():
             pairs = zip(self._beliefs(x, whole=True), targets, strict=True)
             return torch.cat([log_predictive_of(self.likelihood, columns(part), belief) for belief, part in pairs])
@@ -135,17 +135,19 @@ class Chain(Parameterised):
         """The probability of an event after each of ``times``, at each row; for likelihoods of survival."""
 
         def after(time: float, belief: Any) -> Tensor:
-            n = (belief.mean if isinstance(belief, Gaussian) else belief.parts.mean).shape[-2]
-            censored = torch.tensor([[time, 0.0]], dtype=torch.float64).expand(n, 2)
-            return log_predictive_of(self.likelihood, censored, _double(belief)).exp()
+            mixed = isinstance(belief, Mixture)
+            q = belief.parts if mixed else belief
+            below = self.observed.predictive_cdf(torch.full_like(q.mean[..., :1], time), q).squeeze(-1)
+            return 1 - (torch.tensordot(belief.log_weights.exp(), below, 1) if mixed else below)
 
         with torch.no_grad():
-            beliefs = self._beliefs(x, whole=True)
+            beliefs = [_double(belief) for belief in self._beliefs(x, whole=True)]
             return torch.cat([torch.stack([after(time, belief) for time in times], 1) for belief in beliefs])
 
     def bound(self, x: Any, y: Any) -> Float[Tensor, ""]:
         """The lower bound on ``log p(y | x)`` of all rows, in chunks and without a gradient; by quadrature."""
-        targets, whole = self._chunks(table(y, "y"), "y"), not isinstance(self.observed, GaussianNoise)
+        whole = not isinstance(self.observed, GaussianNoise)
+        targets = self._chunks(table(y, "y"), "y", whole)
         with torch.no_grad():
             pairs = zip(self._beliefs(x, whole), targets, strict=True)
             fits = [expected_log_prob(self.observed, columns(part), belief).double().sum() for belief, part in pairs]
@@ -156,7 +158,7 @@ class Chain(Parameterised):
 
         ``whole`` asks for the distribution and not only its moments, where hidden layers are uncertain.
         """
-        for chunk in self._chunks(table(x, "x"), "x"):
+        for chunk in self._chunks(table(x, "x"), "x", whole):
             yield self._belief_at(chunk, whole)
 
     def _belief_at(self, x: Tensor, whole: bool) -> Any:
@@ -169,12 +171,12 @@ class Chain(Parameterised):
         finally:
             self.train(training)
 
-    def _rows_at_once(self) -> int:
-        return _DEEP_ROWS if isinstance(self.layer, Stack) and self.layer.is_uncertain else _ROWS
+    def _rows_at_once(self, whole: bool) -> int:
+        return _DEEP_ROWS if whole and isinstance(self.layer, Stack) and self.layer.is_uncertain else _ROWS
 
-    def _chunks(self, data: Any, name: str) -> Iterator[Tensor]:
+    def _chunks(self, data: Any, name: str, whole: bool = False) -> Iterator[Tensor]:
         """Rows in order, a bounded number at a time; missing values are refused by their row."""
-        size = self._rows_at_once()
+        size = self._rows_at_once(whole)
         for start in range(0, max(1, len(data)), size):
             chunk = rows(data, slice(start, start + size), self.dtype)
             if not bool(chunk.isfinite().all()):

@@ -27,7 +27,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from stratagp.errors import ConvergenceWarning, InputError
+from stratagp.errors import ConvergenceWarning, InputError, NumericalWarning
 from stratagp.kernels import RBF, Kernel, Linear, MetricRBF, Separate
 from stratagp.layers import Inducing, Layer, Stack
 from stratagp.likelihoods import Likelihood, Sampled
@@ -56,7 +56,7 @@ def hidden_layer(
     kernels: Kernel | Sequence[Kernel],
     n_inducing: int = 10,
     generator: torch.Generator | None = None,
-    rows: Sequence[Tensor | None] | None = None,
+    given_points: Sequence[Float[Tensor, "m d"] | None] | None = None,
     stretch: Float[Tensor, " d"] | None = None,
 ) -> Inducing:
     """Sparse processes that start at ``targets``, one for each column, with inducing points from rows at random.
@@ -65,8 +65,8 @@ def hidden_layer(
         x: rows of inputs; every process sees those columns that its kernel is on.
         kernels: one that each process gets a copy of, or a kernel for each.
         n_inducing: of each process.
-        rows: numbers of the rows that a process must have as inducing points, None for those at random.
-        stretch: of the lengthscales of columns that nobody chose, from those that the spreads of columns suggest.
+        given_points: inducing points that a process must have, None for rows at random.
+        stretch: of the columns, where start values of kernels are taken from them.
 
     The belief about inducing values is a point, until :func:`widen` makes a Gaussian of it.
 
@@ -80,15 +80,14 @@ def hidden_layer(
     given = [kernels] if isinstance(kernels, Kernel) else list(kernels)
     if not alike and len(given) != functions:
         raise InputError(f"kernels must have one for each of {functions} hidden processes, got {len(given)}")
-    chosen = [None] * functions if rows is None else list(rows)
-    m = min([n_inducing, len(x), *(len(own) for own in chosen if own is not None)])
-    seen = zip(given, chosen[: len(given)], strict=True)
-    started = [
-        _started(own, x if among is None else x[among], 1.0 if stretch is None else stretch) for own, among in seen
-    ]
+    fixed = [None] * functions if given_points is None else list(given_points)
+    m = min(n_inducing, len(x))
+    wide = x if stretch is None else x * stretch
+    seen = zip(given, fixed[: len(given)], strict=True)
+    started = [_started(own, wide if points is None else points) for own, points in seen]
     kernel = started[0].replicate(functions) if alike else Separate(started)
-    picked = [torch.randperm(len(x), generator=generator) if own is None else own for own in chosen]
-    z = real(torch.stack([x[own[:m]] for own in picked]), name="z", unit=spreads(x))
+    picked = [x[torch.randperm(len(x), generator=generator)[:m]] if own is None else _as_many(own, m) for own in fixed]
+    z = real(torch.stack(picked), name="z", unit=spreads(x))
     layer = Inducing(kernel, z, Delta(m, functions))
     with torch.no_grad():
         a = lower_times(layer.whitener(), kernel(layer.z, x.expand(functions, -1, -1)))
@@ -138,7 +137,8 @@ def relevant_stretch(
     scaled, target = ((x - x.mean(0)) / spreads(x))[rows], principal_targets(y[rows], 1)[:, 0]
     gp = ExactGP(start_from_data(RBF(ard=x.shape[1]), scaled, target), noise=0.1)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a hint suffices
+        for kind in (ConvergenceWarning, NumericalWarning):  # a hint suffices
+            warnings.simplefilter("ignore", kind)
         maximise(lambda: gp.log_evidence(scaled, target), gp.parameters(), _ITERATIONS)
     found = gp.kernel.lengthscale.detach()
     found = found.clamp_max(float(found.min()) / 0.01)
@@ -171,7 +171,6 @@ def dfgp_regression(
     hidden: Layer,
     kernel: Kernel,
     x: Float[Tensor, "n d"],
-    y: Float[Tensor, "n p"],
     n_inducing: int = 10,
     mean: Mean | None = None,
     noise: Any = 0.1,
@@ -217,15 +216,14 @@ def dfgp_chain(
     return Chain(layer, observed, dtype)
 
 
-def _started(kernel: Kernel, x: Float[Tensor, "n d"], stretch: Tensor | float = 1.0) -> Kernel:
-    """A copy that starts where the data suggest, with lengthscales that nobody chose stretched."""
-    kernel = start_from_data(copy.deepcopy(kernel), x, x[:, 0])
-    for item in kernel.named_values():
-        own, is_open = item.parameter, item.parameter.open and item.parameter.trainable
-        if is_open and item.name.endswith("lengthscale") and (own.per_column or isinstance(stretch, float)):
-            own.assign(own.natural.detach() * stretch)
-            own.open = True
-    return kernel
+def _started(kernel: Kernel, x: Float[Tensor, "n d"]) -> Kernel:
+    """A copy with start values that the points suggest."""
+    return start_from_data(copy.deepcopy(kernel), x, x[:, 0])
+
+
+def _as_many(points: Float[Tensor, "k d"], m: int) -> Float[Tensor, "m d"]:
+    """``m`` of the points, which repeat where they are too few: the jitter of inducing values carries that."""
+    return points[torch.arange(m) % len(points)]
 
 
 def _start_output(hidden: Layer, kernel: Kernel, x: Tensor, n_inducing: int) -> tuple[Kernel, Any]:
@@ -234,7 +232,7 @@ def _start_output(hidden: Layer, kernel: Kernel, x: Tensor, n_inducing: int) -> 
         h, doubt = (belief, torch.zeros_like(belief)) if isinstance(belief, Tensor) else belief
         known = spreads(h)
         wide = h * (1 + doubt.mean(0) / known.square()).sqrt()  # as far apart as the rows may be
-        kernel = _started(kernel, wide, _STRETCH)
+        kernel = _started(kernel, _STRETCH * wide)
         if isinstance(kernel, Linear):
             return kernel, real(torch.eye(h.shape[1], dtype=torch.float64), trainable=False, name="z")
         return kernel, real(kmeans_points(h, n_inducing), name="z", unit=known)

@@ -20,6 +20,7 @@ from stratagp.errors import ConvergenceWarning, InputError
 from stratagp.kernels import RBF, Kernel
 from stratagp.kernels.base import as_tensor
 from stratagp.layers import Inducing, LatentRows
+from stratagp.layers.expected import expected_belief
 from stratagp.likelihoods import Likelihood
 from stratagp.models.chain import Chain
 from stratagp.models.random_inputs import RandomInputGP
@@ -30,7 +31,7 @@ from stratagp.training.start import spreads, start_from_data
 from stratagp.types import Gaussian
 
 _HELD = 0.01  # the noise at first, as a share of the variance of the rows
-_STARTS = 3  # of each new latent point
+_NEAR, _STARTS = 30, 3  # training rows that are looked at for a start of a new latent point, and starts
 _NUMBERS = 2**20  # of ψ₂ that are held at once
 
 
@@ -115,30 +116,30 @@ class _RowBounds:
         self.layer, self.likelihood = copy.deepcopy((layer, likelihood))
         self.layer.requires_grad_(False)
         self.likelihood.requires_grad_(False)
-        self.y = y
+        self.y, self.weights = y, self.layer.weights()
         self.size = max(1, _NUMBERS // layer.z.shape[-2] ** 2)
 
     def bound(
         self, mean: Float[Tensor, "k d"], log_scale: Float[Tensor, "k d"], rows: Int[Tensor, " k"]
     ) -> Float[Tensor, " k"]:
         """The bound of some rows at beliefs about their latent points."""
-        belief = self.layer(Gaussian(mean, (2 * log_scale).exp()))
+        belief = self._belief(mean, log_scale)
         return self.likelihood.expected_log_prob(self.y[rows], belief) - _divergence(mean, log_scale)
 
     def starts(self, mean: Float[Tensor, "t d"], log_scale: Float[Tensor, "t d"]) -> Int[Tensor, "n s"]:
-        """Which beliefs are the best for each row, the best one first."""
+        """Which beliefs are the best for each row, the best one first, of those whose expected rows are nearest."""
         with torch.no_grad():
-            var = (2 * log_scale).exp()
-            parts = [
-                self.layer(Gaussian(*part)) for part in zip(mean.split(self.size), var.split(self.size), strict=True)
-            ]
-            f = Gaussian(*(torch.cat(part)[:, None] for part in zip(*parts, strict=True)))
-            kl, found = _divergence(mean, log_scale)[:, None], []
-            for y in self.y.split(max(1, _NUMBERS // f.mean.numel())):
-                each = Gaussian(*(part.expand(-1, len(y), -1) for part in f))
-                values = self.likelihood.expected_log_prob(y, each) - kl
-                found.append(values.topk(min(_STARTS, len(values)), 0).indices.mT)
+            f, kl, found = self._belief(mean, log_scale), _divergence(mean, log_scale), []
+            near, best = min(_NEAR, len(mean)), min(_STARTS, len(mean))
+            for y in self.y.split(max(1, _NUMBERS // (len(mean) + near * self.y.shape[1]))):
+                chosen = torch.cdist(y, f.mean).topk(near, largest=False).indices.mT
+                values = self.likelihood.expected_log_prob(y, Gaussian(f.mean[chosen], f.var[chosen])) - kl[chosen]
+                found.append(chosen.gather(0, values.topk(best, 0).indices).mT)
             return torch.cat(found)
+
+    def _belief(self, mean: Float[Tensor, "k d"], log_scale: Float[Tensor, "k d"]) -> Gaussian:
+        layer, q = self.layer, Gaussian(mean, (2 * log_scale).exp())
+        return expected_belief(layer.kernel, layer.z.double(), self.weights, layer.mean, q)
 
 
 def _divergence(mean: Float[Tensor, "n d"], log_scale: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:

@@ -82,11 +82,11 @@ class StochasticGP(Chain):
     def _beliefs(self, x: Any, whole: bool = False) -> Iterator[Any]:
         """The belief at one chunk of rows after another, with one factor for all."""
         whitener = self.layer.whitener()
-        for chunk in self._chunks(table(x, "x"), "x"):
+        for chunk in self._chunks(table(x, "x"), "x", whole):
             with torch.no_grad():
                 belief = self.layer(chunk, whitener)
             yield belief
 
-    def _rows_at_once(self) -> int:
+    def _rows_at_once(self, whole: bool) -> int:
         q, m = self.layer.posterior.shape
         return max(1, min(_CHUNK // (q * m), _NODES // q))
