@@ -8,8 +8,8 @@ Seconds are of training. The paper (Wilson et al. 2016) has an NLP of 0.028 for 
 odd against even.
 
 The picture shows the mean predictive entropy of test digits that are turned, and of images without digits: shuffled
-pixels and uniform noise. A process of all ten features with 200 inducing points, in place of the grids, is shown with
-them: far from all that was seen it knows that it does not know.
+pixels and uniform noise. Processes of all ten features with 200 inducing points, in place of the grids, are shown with
+them.
 """
 
 from __future__ import annotations

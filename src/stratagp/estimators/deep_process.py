@@ -31,6 +31,7 @@ from stratagp.types import Gaussian
 _MOST_HIDDEN = 8  # processes, where their number is left out
 _CLOSED_ROWS, _CLOSED_INDUCING = 20_000, 50  # up to which the collapsed bound is taken
 _STARTS = 2  # in closed form
+_NEARLY_LINEAR = 3.0  # the stretch of lengthscales that makes functions so
 _LATENT_ROWS = 4096  # at once
 _START_ROWS = 10_000  # that a start is made from
 
@@ -158,7 +159,7 @@ class DeepProcessEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.inference_ = "collapsed" if collapsed else "batches"
         starts = self.n_starts or (_STARTS if collapsed and self.inputs_.views is None else 1)
         for number in range(starts):
-            own, start = copy.deepcopy(likelihood), self._start(kernel, data, number, generator)
+            own, start = copy.deepcopy(likelihood), self._start(kernel, data, number, collapsed, generator)
             self._say(f"start {number + 1} of {starts}, {'in closed form' if collapsed else 'by batches'}")
             if collapsed:
                 found.append(train_collapsed(self, start, data, own))
@@ -179,15 +180,16 @@ class DeepProcessEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             raise InputError(f"inference='collapsed' is for Gaussian noise, not for {type(likelihood).__name__}")
         return self.inference == "collapsed" or (self.inference == "auto" and possible and small)
 
-    def _start(self, kernel: Kernel, data: Data, number: int, generator: torch.Generator) -> Start:
+    def _start(self, kernel: Kernel, data: Data, number: int, collapsed: bool, generator: torch.Generator) -> Start:
         """Layers of hidden processes, each started at linear functions of the rows that it sees.
 
         Without views the second start follows what a shallow process finds relevant; all have inducing rows of their
-        own.
+        own. Steps of batches leave the hidden processes near where they start: these are then nearly linear.
         """
         chosen = some_rows(len(data.y), _START_ROWS, self._seed())
         data = Data(data.x[chosen], data.y[chosen])
-        m, views, stretch = self.n_inducing, self.inputs_.views, None
+        m, views = self.n_inducing, self.inputs_.views
+        relevant, stretch = None, 1.0 if collapsed and views is None else _NEARLY_LINEAR
         if views is None:
             if self.view_kernels is not None:
                 raise InputError("view_kernels are for views: give views, or kernel for all processes")
@@ -196,13 +198,17 @@ class DeepProcessEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             kernels: Any = kernel.bind(self.inputs_.columns)
             width = min(data.x.shape[1], _MOST_HIDDEN) if self.n_hidden is None else self.n_hidden
             if number == 1:
-                stretch = relevant_stretch(data.x, self._numbers(data.y), generator)
-            targets = principal_targets(data.x, width, stretch)
+                relevant = relevant_stretch(data.x, self._numbers(data.y), generator)
+            targets = principal_targets(data.x, width, relevant)
         else:
             kernels, y = self.inputs_.kernels(kernel, data.x.shape[1]), self._numbers(data.y)
             targets = torch.cat([linear_targets(data.x[:, self.inputs_.features(name)], y) for name in views], 1)
         points = self.inputs_.anchor_points(data.x.shape[1]) or None
-        layers: list[Layer] = [hidden_layer(data.x, targets, kernels, m, generator, points, stretch)]
+        layers: list[Layer] = [
+            hidden_layer(
+                data.x, targets, kernels, m, generator, points, stretch if relevant is None else stretch * relevant
+            )
+        ]
         for _ in range(self.n_layers - 2):
             with torch.no_grad():
                 h = _stacked(layers)(data.x).mean

@@ -57,7 +57,7 @@ def hidden_layer(
     n_inducing: int = 10,
     generator: torch.Generator | None = None,
     given_points: Sequence[Float[Tensor, "m d"] | None] | None = None,
-    stretch: Float[Tensor, " d"] | None = None,
+    stretch: Float[Tensor, " d"] | float = 1.0,
 ) -> Inducing:
     """Sparse processes that start at ``targets``, one for each column, with inducing points from rows at random.
 
@@ -82,9 +82,8 @@ def hidden_layer(
         raise InputError(f"kernels must have one for each of {functions} hidden processes, got {len(given)}")
     fixed = [None] * functions if given_points is None else list(given_points)
     m = min(n_inducing, len(x))
-    wide = x if stretch is None else x * stretch
     seen = zip(given, fixed[: len(given)], strict=True)
-    started = [_started(own, wide if points is None else points) for own, points in seen]
+    started = [_started(own, stretch * x if points is None else points) for own, points in seen]
     kernel = started[0].replicate(functions) if alike else Separate(started)
     picked = [x[torch.randperm(len(x), generator=generator)[:m]] if own is None else _as_many(own, m) for own in fixed]
     z = real(torch.stack(picked), name="z", unit=spreads(x))
