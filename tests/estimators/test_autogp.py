@@ -486,7 +486,7 @@ def test_survival_curves(likelihood):
     for j, time in enumerate((0.5, 1.0, 2.0)):
         np.testing.assert_allclose(curves[:, j], (draws > time).mean(1), atol=0.04)  # 4000 draws: 0.008 each
         censored = np.tile([time, 0.0], (len(NEW), 1))
-        np.testing.assert_allclose(np.log(curves[:, j]), gp.log_density(NEW, censored), atol=1e-6)
+        np.testing.assert_allclose(np.log(curves[:, j]), gp.log_density(NEW, censored), atol=1e-4)
     median = gp.predict_quantiles(NEW, [0.5])[:, 0]
     np.testing.assert_allclose(np.diag(gp.predict_survival(NEW, median)), 0.5, atol=1e-3)
 

@@ -214,6 +214,13 @@ CASES: dict[str, Case] = {
         z=torch.tensor([[5.0], [3]], dtype=torch.float64),
         gradients=False,
     ),
+    "Anchored": Case(
+        lambda: k.Anchored(k.PairFunction(overlap, 1.3)),
+        lambda x, z: 1.3 * x[:, 2:][:, z[:, 0].astype(int)],
+        x=k.Anchors(k.PairFunction(overlap, 1.3), WORDS[:4]).rows(),
+        z=k.Anchors(k.PairFunction(overlap, 1.3), WORDS[:4]).rows()[1:3],
+        gradients=False,
+    ),
     "Precomputed": Case(
         lambda: k.Precomputed(GRAM, 1.3),
         lambda x, z: 1.3 * GRAM[np.ix_(x[:, 0].astype(int), z[:, 0].astype(int))],

@@ -26,7 +26,9 @@ _SHARE = 1e-4  # of the promised decrease
 _ROUNDING = 1e-8  # relative rises of f that may be rounding
 _LEFT = 0.8  # of the slope at the start of a step, that the slope at its end may have
 _SHORTEST = 1e-12  # steps, relative to x, below which a row is done
-_FLAT = 1e-4  # the gradient, relative to f, at which a row that finds no better point is at a minimum all the same
+_FLAT = (
+    1e-2  # the gradient at which a row that rounding stops is at a minimum all the same, for curvatures of about one
+)
 
 
 class RowMinima(NamedTuple):
@@ -82,7 +84,7 @@ def minimise_rows(
         reach = new.step * new.direction.abs().amax(1)
         moves = reach > _SHORTEST * new.x.abs().amax(1).clamp_min(1)
         going[rows] = moves & (new.gradient.abs().amax(1) > tolerance)
-    flat = state.gradient.abs().amax(1) <= (_FLAT * state.value.abs()).clamp_min(max(_FLAT, tolerance))
+    flat = state.gradient.abs().amax(1) <= max(_FLAT, tolerance)
     return RowMinima(state.x, state.value, flat & state.value.isfinite())
 
 
