@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from stratagp import kernels as k
@@ -77,6 +78,27 @@ def test_a_list_of_views() -> None:
     model = regressor(view_kernels=[None, k.PairFunction(common)]).fit([NUMBERS, TEXTS], y)
     assert model.score([NUMBERS, TEXTS], y) > 0.95
     assert model.influence([NUMBERS, TEXTS])["view 1"] > 0.9
+
+
+def test_frames_keep_names_and_categories() -> None:
+    colours = np.where(NUMBERS[:, 1] > 0, "red", "blue")
+    X = {"one": pd.DataFrame({"size": NUMBERS[:, 0]}), "other": pd.DataFrame({"colour": colours, "size": SHARE})}
+    y = np.sin(2 * NUMBERS[:, 0]) + (colours == "red")
+    model = regressor().fit(X, y)
+    assert list(model.feature_names_in_) == ["one: size", "colour", "other: size"]
+    assert model.score(X, y) > 0.95
+    assert list(model.influence(X)) == ["one", "other"]
+    by_name = regressor(categorical=["colour"]).fit(X, y)
+    np.testing.assert_allclose(by_name.predict(X), model.predict(X))
+
+
+def test_a_single_column_is_a_view() -> None:
+    y = np.sin(2 * NUMBERS[:, 0])
+    flat = regressor().fit([NUMBERS[:, :1], NUMBERS[:, 1:]], y)
+    table = regressor().fit({"a": NUMBERS[:, 0], "b": pd.Series(NUMBERS[:, 1])}, y)
+    np.testing.assert_allclose(
+        table.predict({"a": NUMBERS[:, 0], "b": NUMBERS[:, 1]}), flat.predict([NUMBERS[:, :1], NUMBERS[:, 1:]])
+    )
 
 
 def test_texts_alone() -> None:

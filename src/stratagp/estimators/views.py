@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import importlib
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stratagp.data.tables import is_frame
 from stratagp.errors import InputError
 from stratagp.estimators.inputs import Inputs, Points
 from stratagp.kernels import Anchors, Kernel, choose_anchors
@@ -72,7 +75,7 @@ class ViewInputs(Inputs):
         if found != self.widths:
             widths = self.widths.items()
             expected = ", ".join(f"{name} with {f'{w} columns' if w else 'objects'}" for name, w in widths)
-            raise InputError(f"X must be an array for each view, as in fit: {expected}")
+            raise InputError(f"X must be an array for each view, as in fit: {expected}; got {_described(named, X)}")
         arrays = {name: parts[name] for name, width in self.widths.items() if width}
         blocks = [super().points(estimator, _side_by_side(arrays)).values] if arrays else []
         blocks += [anchors.encode(parts[name]) for name, anchors in self.anchors.items()]
@@ -157,12 +160,16 @@ def _has_objects(given: Any, asked: Any) -> bool:
 
 
 def _part(name: str, values: Any, kernel: Kernel | None) -> Any:
-    """A view as an array ``n d``, or as a list of objects where its kernel is over these."""
+    """A view as an array ``n d`` or a frame, or as a list of objects where its kernel is over these."""
     if kernel is not None and not kernel.takes_tensors:
         if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
             raise InputError(f"X: view {name!r} must be a list of objects, got {type(values).__name__}")
         return list(values)
+    if is_frame(values):
+        return values.to_pandas() if not hasattr(values, "iloc") else values
     array = np.asarray(values)
+    if array.ndim == 1 and array.dtype.kind in "fiub":
+        array = array[:, None]
     if array.ndim == 2 and array.shape[1]:
         return array
     hint = "; objects need a kernel over objects in view_kernels" if array.dtype.kind not in "fiub" else ""
@@ -180,6 +187,13 @@ def _positions(columns: Any, names: list[str]) -> set[int]:
     return {column_position(column if isinstance(column, str) else int(column), names) for column in wanted}
 
 
+def _described(named: dict[str, Any], X: Any) -> str:
+    """What was given for the views."""
+    if not named:
+        return f"{type(X).__name__} {np.shape(X)}" if hasattr(X, "shape") else type(X).__name__
+    return ", ".join(f"{name} {np.shape(part)}" if hasattr(part, "shape") else name for name, part in named.items())
+
+
 def _checked(parts: dict[str, Any]) -> dict[str, Any]:
     if not parts:
         raise InputError("X must hold an array (n, columns) for each view, got none")
@@ -189,11 +203,20 @@ def _checked(parts: dict[str, Any]) -> dict[str, Any]:
     return parts
 
 
-def _side_by_side(arrays: dict[str, np.ndarray]) -> np.ndarray:
-    return np.concatenate(list(arrays.values()), 1)
+def _side_by_side(arrays: dict[str, Any]) -> Any:
+    """One table; a frame, if a part is one, with names of columns that their views precede where they repeat."""
+    if not any(is_frame(part) for part in arrays.values()):
+        return np.concatenate(list(arrays.values()), 1)
+    pandas = importlib.import_module("pandas")
+    frames = {name: pandas.DataFrame(part).reset_index(drop=True) for name, part in arrays.items()}
+    count = Counter(str(column) for frame in frames.values() for column in frame.columns)
+    for name, frame in frames.items():
+        columns = [str(c) for c in frame.columns]
+        frame.columns = [c if is_frame(arrays[name]) and count[c] == 1 else f"{name}: {c}" for c in columns]
+    return pandas.concat(list(frames.values()), axis=1)
 
 
-def _slices(arrays: dict[str, np.ndarray]) -> dict[str, slice]:
+def _slices(arrays: dict[str, Any]) -> dict[str, slice]:
     widths = [part.shape[1] for part in arrays.values()]
     ends = np.cumsum(widths)
     return {name: slice(int(end) - width, int(end)) for name, width, end in zip(arrays, widths, ends, strict=True)}
