@@ -39,7 +39,7 @@ def read_table(X: Any) -> Table:
     >>> table.rows, table.columns[1].values.tolist()
     (2, ['red', 'blue'])
     """
-    X = _pandas_like(X)
+    X = pandas_like(X)
     return _read_frame(X) if is_frame(X) else _read_array(as_array(X))
 
 
@@ -62,7 +62,8 @@ def as_array(X: Any) -> np.ndarray:
         raise InputError(f"X must be a table whose rows all have the same length: {error}") from error
 
 
-def _pandas_like(X: Any) -> Any:
+def pandas_like(X: Any) -> Any:
+    """Frames of other libraries as those of pandas; all else as it is."""
     return X.to_pandas() if hasattr(X, "to_pandas") and not hasattr(X, "iloc") else X
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from stratagp.data.tables import is_frame
+from stratagp.data.tables import is_frame, pandas_like
 from stratagp.errors import InputError
 from stratagp.estimators.inputs import Inputs, Points
 from stratagp.kernels import Anchors, Kernel, choose_anchors
@@ -53,7 +53,7 @@ class ViewInputs(Inputs):
             raise InputError("X is one array for each view already: leave out views")
         self.own_kernels = _by_name(self.given, list(named))
         parts = self._parts(named)
-        self.widths = {name: None if isinstance(part, list) else part.shape[1] for name, part in parts.items()}
+        self.widths = _widths(parts)
         arrays = {name: part for name, part in parts.items() if not isinstance(part, list)}
         blocks = [super().learn(estimator, _side_by_side(arrays)).values] if arrays else []
         self.views = self._resolved(estimator, _slices(arrays)) if arrays else {}
@@ -71,8 +71,7 @@ class ViewInputs(Inputs):
             return super().points(estimator, X)
         named = self._named(X) or {}
         parts = self._parts(named) if set(named) == set(self.widths) else {}
-        found = {name: None if isinstance(part, list) else part.shape[1] for name, part in parts.items()}
-        if found != self.widths:
+        if _widths(parts) != self.widths:
             widths = self.widths.items()
             expected = ", ".join(f"{name} with {f'{w} columns' if w else 'objects'}" for name, w in widths)
             raise InputError(f"X must be an array for each view, as in fit: {expected}; got {_described(named, X)}")
@@ -166,7 +165,7 @@ def _part(name: str, values: Any, kernel: Kernel | None) -> Any:
             raise InputError(f"X: view {name!r} must be a list of objects, got {type(values).__name__}")
         return list(values)
     if is_frame(values):
-        return values.to_pandas() if not hasattr(values, "iloc") else values
+        return pandas_like(values)
     array = np.asarray(values)
     if array.ndim == 1 and array.dtype.kind in "fiub":
         array = array[:, None]
@@ -192,6 +191,11 @@ def _described(named: dict[str, Any], X: Any) -> str:
     if not named:
         return f"{type(X).__name__} {np.shape(X)}" if hasattr(X, "shape") else type(X).__name__
     return ", ".join(f"{name} {np.shape(part)}" if hasattr(part, "shape") else name for name, part in named.items())
+
+
+def _widths(parts: dict[str, Any]) -> dict[str, int | None]:
+    """The number of columns of each view; None for one of objects."""
+    return {name: None if isinstance(part, list) else part.shape[1] for name, part in parts.items()}
 
 
 def _checked(parts: dict[str, Any]) -> dict[str, Any]:

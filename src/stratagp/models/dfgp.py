@@ -47,6 +47,7 @@ _CERTAINTY = 0.1  # standard deviation of whitened values at the start
 _STRETCH = 2.0  # of lengthscales of the output process at the start
 _LEAST = 0.1  # the standard deviation of a latent coordinate at the start, as a share of the greatest
 _ROWS, _ITERATIONS = 300, 30  # of the shallow process that tells which columns matter
+_FARTHEST = 100.0  # times the shortest lengthscale: beyond, a column does not matter
 _RIDGE = 1e-3  # of the least squares that hidden processes start from, as a share of the mean square
 
 
@@ -140,7 +141,7 @@ def relevant_stretch(
             warnings.simplefilter("ignore", kind)
         maximise(lambda: gp.log_evidence(scaled, target), gp.parameters(), _ITERATIONS)
     found = gp.kernel.lengthscale.detach()
-    found = found.clamp_max(float(found.min()) / 0.01)
+    found = found.clamp_max(_FARTHEST * float(found.min()))
     return found * (spreads(scaled) / found).square().mean().sqrt()
 
 
