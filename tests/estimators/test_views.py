@@ -10,7 +10,7 @@ import pytest
 
 from stratagp import kernels as k
 from stratagp.errors import InputError
-from stratagp.estimators import DFGPClassifier, DFGPRegressor
+from stratagp.estimators import DFGPClassifier, DFGPRegressor, WishartProcessRegressor
 
 RNG = np.random.default_rng(0)
 TEXTS = ["".join(RNG.choice(list("abcd"), size=8)) for _ in range(120)]
@@ -130,3 +130,10 @@ def test_views_that_are_not_those_of_fit() -> None:
     for wrong in ({"texts": TEXTS}, {"texts": TEXTS, "numbers": NUMBERS[:, :1]}, NUMBERS):
         with pytest.raises(InputError, match="texts with objects, numbers with 2 columns"):
             model.predict(wrong)
+
+
+def test_a_number_of_hidden_processes_does_not_go_with_views() -> None:
+    with pytest.raises(InputError, match="n_hidden is for one table"):
+        regressor(n_hidden=5, views=[[0], [1]]).fit(NUMBERS, SHARE)
+    with pytest.raises(InputError, match="dof is for one table"):
+        WishartProcessRegressor(dof=5).fit([NUMBERS, NUMBERS], SHARE)

@@ -49,3 +49,18 @@ def test_an_infinite_start_is_an_error_and_changes_nothing():
 def test_nothing_to_learn():
     x = nn.Parameter(torch.tensor([3.0]), requires_grad=False)
     assert maximise(lambda: x.sum(), [x]).value == 3.0
+
+
+def test_small_gains_end_the_search():
+    """Rosenbrock's valley, from a value of −24.2: with a tolerance the search ends on its way, and has converged."""
+    far, near = (nn.Parameter(torch.tensor([-1.2, 1.0], dtype=torch.float64)) for _ in range(2))
+
+    def value(x):
+        return -((1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2)
+
+    whole = maximise(lambda: value(far), [far])
+    short = maximise(lambda: value(near), [near], tolerance=2.0)
+    assert short.converged
+    assert short.evaluations < whole.evaluations
+    assert "gained less than 2" in short.message
+    assert -24.2 < short.value < whole.value

@@ -26,6 +26,7 @@ from stratagp.likelihoods import Bernoulli, GaussianNoise, Likelihood
 from stratagp.models.dfgp import hidden_layer, linear_targets, output_kernel, principal_targets, relevant_stretch
 from stratagp.training.lbfgs import Result
 from stratagp.training.loop import History
+from stratagp.training.progress import log
 from stratagp.types import Gaussian
 
 _MOST_HIDDEN = 8  # processes, where their number is left out
@@ -42,6 +43,7 @@ class DeepProcessEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     least_steps = 500
     start_noise = 0.3
     _classifier = "DFGPClassifier"
+    _hidden_option = "n_hidden"
     inputs_: ViewInputs
     histories_: list[History]
     result_: Result
@@ -171,6 +173,8 @@ class DeepProcessEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.histories_, self.bounds_ = list(best.histories), [one.bound for one in found]
         if best.result is not None:
             self.result_ = best.result
+            if not best.result.converged and self.max_iterations:
+                log.warning("the bound still rises after max_iterations=%d; more would raise it", self.max_iterations)
         self.engine_, self.beliefs_ = AutoGPEngine(best.model, data), [best.model]
 
     def _is_collapsed(self, likelihood: Likelihood, rows: int) -> bool:
@@ -201,6 +205,8 @@ class DeepProcessEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
                 relevant = relevant_stretch(data.x, self._numbers(data.y), generator)
             targets = principal_targets(data.x, width, relevant)
         else:
+            if self.n_hidden not in (None, len(views)):
+                raise InputError(f"{self._hidden_option} is for one table: each of {len(views)} views has one process")
             kernels, y = self.inputs_.kernels(kernel, data.x.shape[1]), self._numbers(data.y)
             targets = torch.cat([linear_targets(data.x[:, self.inputs_.features(name)], y) for name in views], 1)
         points = self.inputs_.anchor_points(data.x.shape[1]) or None

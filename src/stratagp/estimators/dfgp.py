@@ -16,8 +16,8 @@ class DFGPRegressor(BatchedRegressor, DeepProcessEstimator):
     all expectations are in closed form, and one bound on the evidence trains everything by L-BFGS.
 
     Arguments:
-        n_hidden: hidden processes of each layer, as many as columns but at most 8 where it is left out; with views
-            there is one for each in the first.
+        n_hidden: hidden processes of each layer, as many as columns but at most 8 where it is left out. With views
+            there is one for each.
         output_kernel: of the output process, on the latent coordinates: "ard" (an RBF with a lengthscale for each),
             "rbf", "metric" (an RBF with a full metric that is learnt), "linear" (a Wishart-process prior for the
             covariance), "rbf + linear"; or a kernel with expectations.
@@ -25,6 +25,7 @@ class DFGPRegressor(BatchedRegressor, DeepProcessEstimator):
         views: groups of columns for multiple kernel learning, each seen by a hidden process of its own: a list of
             slices, names or lists of columns, or a mapping of names to them. ``X`` may also be a list or a mapping of
             arrays, one for each view; or lists of objects (texts, sequences) for views with a kernel over objects.
+            Cross-validation needs one table, with ``views`` as groups of its columns.
         view_kernels: kernels of views, where they differ, in their order or by name; on columns of the view by number.
         n_inducing: inducing points of each process.
         n_layers: of processes, the output included; further hidden layers are as wide as the first, with RBF kernels.
@@ -39,7 +40,7 @@ class DFGPRegressor(BatchedRegressor, DeepProcessEstimator):
         propagate: what the output process sees of hidden ones in training by batches: their "moments", in closed form
             for Gaussian noise and an approximation otherwise; or "samples". "auto" takes moments for Gaussian noise.
         n_samples: of hidden values of each row, with "samples".
-        max_iterations: of L-BFGS; ``result_`` tells how it ended.
+        max_iterations: of L-BFGS, at most; it ends where ten of them gain little. ``result_`` tells how it ended.
         max_epochs, batch_size, rate, validation, patience: of training by batches, as in :class:`AutoGPRegressor`, but
             at least 500 steps. With ``validation``, "auto" trains by batches.
         standardise: "both" inputs and targets, "targets" or "none".
@@ -96,6 +97,7 @@ class WishartProcessRegressor(BatchedRegressor, DeepProcessEstimator):
     """
 
     output_kernel = "linear"
+    _hidden_option = "dof"
     views = view_kernels = patience = None
     n_layers, n_samples, validation = 2, 5, 0.0
     likelihood = propagate = "auto"

@@ -27,11 +27,20 @@ class Result:
     message: str
 
 
-def maximise(objective: Callable[[], Tensor], parameters: Iterable[nn.Parameter], max_iterations: int = 200) -> Result:
+_PATIENCE = 10  # iterations that a small gain is counted over
+
+
+def maximise(
+    objective: Callable[[], Tensor],
+    parameters: Iterable[nn.Parameter],
+    max_iterations: int = 200,
+    tolerance: float = 0.0,
+) -> Result:
     """Move ``parameters`` to a maximum of ``objective()`` by L-BFGS; they end at the best point seen.
 
     A point where a covariance cannot be factored, or the objective is not finite, counts as bad: the line search steps
-    back from it. At the starting point such a failure is raised.
+    back from it. At the starting point such a failure is raised. Where ten iterations together gain less than
+    ``tolerance``, the search ends, and has converged.
 
     >>> x = nn.Parameter(torch.tensor([3.0]))
     >>> maximise(lambda: -(x - 1).square().sum(), [x]).converged
@@ -42,18 +51,18 @@ def maximise(objective: Callable[[], Tensor], parameters: Iterable[nn.Parameter]
     free = [p for p in parameters if p.requires_grad]
     if not free:
         return Result(float(objective().detach()), 1, True, "there was nothing to learn")
-    search = _Search(objective, free)
+    search = _Search(objective, free, tolerance)
     search.start()
     # scipy's OpenBLAS threads, woken between evaluations, would fight torch's for the cores
     with ThreadpoolController().select(prefix="libscipy_openblas").limit(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore", NumericalWarning)  # of trial steps; the last point speaks for itself below
         end = search.run(max_iterations)
-        if not end.success and end.nit < max_iterations:  # the line search gave up: once more, from the best point
+        if not end.success and end.nit < max_iterations and not search.slow:  # the line search gave up: once more
             end = search.run(max_iterations)
     scatter(free, search.best)
     with torch.no_grad():
         objective()
-    converged = bool(end.success) or search.is_flat()
+    converged = bool(end.success) or search.slow or search.is_flat()
     if not converged:
         remedy = "raise max_iterations, or start from other values"
         if end.nit < max_iterations:
@@ -63,14 +72,16 @@ def maximise(objective: Callable[[], Tensor], parameters: Iterable[nn.Parameter]
             ConvergenceWarning,
             stacklevel=2,
         )
-    return Result(search.value, search.evaluations, converged, str(end.message))
+    gained = f"{_PATIENCE} iterations gained less than {tolerance:.2g}"
+    return Result(search.value, search.evaluations, converged, gained if search.slow else str(end.message))
 
 
 class _Search:
     """The state of one optimisation: the best point so far, and a loss that scipy can walk on."""
 
-    def __init__(self, objective: Callable[[], Tensor], free: list[nn.Parameter]) -> None:
-        self.objective, self.free = objective, free
+    def __init__(self, objective: Callable[[], Tensor], free: list[nn.Parameter], tolerance: float) -> None:
+        self.objective, self.free, self.tolerance = objective, free, tolerance
+        self.climb: list[float] = []  # the best value after each iteration
         self.best, self.value = gather(free), -np.inf
         self.gradient = np.full_like(self.best, np.inf)
         self.evaluations = 0
@@ -85,7 +96,18 @@ class _Search:
     def run(self, max_iterations: int) -> Any:
         """L-BFGS from the best point."""
         options = {"maxiter": max_iterations, "maxcor": 20}
-        return minimize(self.loss, self.best, jac=True, method="L-BFGS-B", options=options)
+        return minimize(self.loss, self.best, jac=True, method="L-BFGS-B", options=options, callback=self.after)
+
+    def after(self, theta: np.ndarray) -> None:
+        """Take note of an iteration; ends the search where the last ones gained too little."""
+        self.climb.append(self.value)
+        if self.slow:
+            raise StopIteration
+
+    @property
+    def slow(self) -> bool:
+        """Whether the last iterations together gained less than the tolerance."""
+        return len(self.climb) > _PATIENCE and self.climb[-1] - self.climb[-1 - _PATIENCE] < self.tolerance
 
     def evaluate(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """The objective and its gradient at ``theta``."""
