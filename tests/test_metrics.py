@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.integrate import quad
 from scipy.stats import norm
 from sklearn.metrics import mean_squared_error
 
@@ -24,3 +25,12 @@ def test_columns_and_tensors_do_not_broadcast():
     assert metrics.coverage(Y, column, STD) == pytest.approx(metrics.coverage(Y, MEAN, STD))
     with pytest.raises(InputError, match=r"y \(500,\), mean \(499,\)"):
         metrics.rmse(Y, MEAN[1:])
+
+
+def test_bhattacharyya_distance_of_gaussians():
+    """``−ln ∫ √(p q)`` by quadrature, and none below a variance of 1e-12."""
+
+    m1, v1, m2, v2 = 0.3, 0.8, 1.7, 2.5
+    overlap, _ = quad(lambda x: np.sqrt(norm.pdf(x, m1, v1**0.5) * norm.pdf(x, m2, v2**0.5)), -20, 20)
+    assert metrics.bhattacharyya([m1], [v1], [m2], [v2])[0] == pytest.approx(-np.log(overlap), rel=1e-8)
+    assert np.isfinite(metrics.bhattacharyya([0.0], [0.0], [1.0], [0.0])).all()

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from stratagp.estimators import DFGPRegressor as DFGPRegressor
     from stratagp.estimators import DKLClassifier as DKLClassifier
     from stratagp.estimators import DKLRegressor as DKLRegressor
+    from stratagp.estimators import DRFClassifier as DRFClassifier
+    from stratagp.estimators import DRFRegressor as DRFRegressor
     from stratagp.estimators import GPClassifier as GPClassifier
+    from stratagp.estimators import GPDRFClassifier as GPDRFClassifier
+    from stratagp.estimators import GPDRFRegressor as GPDRFRegressor
     from stratagp.estimators import GPRegressor as GPRegressor
     from stratagp.estimators import StudentTProcessRegressor as StudentTProcessRegressor
     from stratagp.estimators import WishartProcessRegressor as WishartProcessRegressor
@@ -41,7 +45,11 @@ _ESTIMATORS = (
     "DFGPRegressor",
     "DKLClassifier",
     "DKLRegressor",
+    "DRFClassifier",
+    "DRFRegressor",
     "GPClassifier",
+    "GPDRFClassifier",
+    "GPDRFRegressor",
     "GPRegressor",
     "StudentTProcessRegressor",
     "WishartProcessRegressor",

@@ -35,6 +35,20 @@ def coverage(y: Any, mean: Any, std: Any, level: float = 0.95) -> float:
     return float(np.mean(np.abs(y - mean) <= half * std))
 
 
+def bhattacharyya(mean: Any, var: Any, other_mean: Any, other_var: Any) -> np.ndarray:
+    """``−ln ∫ √(p q)`` of two Gaussians in each row: how far apart they are, 0 where they are the same.
+
+    ``½ ln((v₁ + v₂)/2) − ¼ ln(v₁ v₂) + ¼ (m₁ − m₂)²/(v₁ + v₂)`` for variances ``v``, at least 1e-12.
+
+    >>> bhattacharyya([0.0, 0.0], [1.0, 1.0], [0.0, 2.0], [1.0, 1.0])
+    array([0. , 0.5])
+    """
+    m1, v1, m2, v2 = _columns(mean=mean, var=var, other_mean=other_mean, other_var=other_var)
+    v1, v2 = np.maximum(v1, 1e-12), np.maximum(v2, 1e-12)
+    apart = 0.25 * (m1 - m2) ** 2 / (v1 + v2)
+    return 0.5 * np.log((v1 + v2) / 2) - 0.25 * (np.log(v1) + np.log(v2)) + apart
+
+
 def _columns(**values: Any) -> list[np.ndarray]:
     """Each argument as a vector; NumPy would broadcast ``n`` against ``n 1`` to a matrix and answer nonsense."""
     arrays = {}

@@ -106,3 +106,26 @@ def test_functions_of_objects_cannot_be_drawn() -> None:
     anchors = k.Anchors(LETTERS, WORDS[:3])
     with pytest.raises(UnsupportedError, match="instead of sample_y"):
         Inducing(anchors.kernel, anchors.rows()).draw()
+
+
+def test_medoids_are_the_middles_of_clusters() -> None:
+    """Two clusters on a line: their medians, whatever the start."""
+    numbers = [0.0, 0.1, 0.2, 0.3, 0.4, 5.0, 5.1, 5.2]
+    bell = k.PairFunction(lambda a, b: float(torch.exp(torch.tensor(-0.5 * (a - b) ** 2))), normalise=False)
+    for seed in range(5):
+        chosen = k.choose_anchors(bell, numbers, 2, torch.Generator().manual_seed(seed), way="medoids")
+        assert sorted(numbers[i] for i in chosen) == [0.2, 5.1]
+
+
+def test_greedy_anchors_are_pivots_of_a_cholesky_factorisation() -> None:
+    """Each is the object of the largest conditional variance given those before it, computed here by dense algebra."""
+    kernel = k.PairFunction(shared_pairs, variance=1.0, lengthscale=0.8)
+    chosen = k.choose_anchors(kernel, WORDS, 4, torch.Generator().manual_seed(0), way="greedy").tolist()
+    K = kernel(WORDS).detach()
+    for step in range(1, 4):
+        given = chosen[:step]
+        left = K.diagonal() - (K[:, given] @ torch.linalg.inv(K[given][:, given]) * K[:, given]).sum(1)
+        assert left[chosen[step]] >= left.max() - 1e-9
+    assert len(k.choose_anchors(LETTERS, ["ab", "ba", "cd"], 3, way="greedy")) == 2  # the third adds nothing
+    with pytest.raises(InputError, match="way must be one of"):
+        k.choose_anchors(LETTERS, WORDS, 3, way="best")

@@ -8,6 +8,10 @@ from stratagp.estimators.dfgp import DFGPRegressor as DFGPRegressor
 from stratagp.estimators.dfgp import WishartProcessRegressor as WishartProcessRegressor
 from stratagp.estimators.dkl import DKLClassifier as DKLClassifier
 from stratagp.estimators.dkl import DKLRegressor as DKLRegressor
+from stratagp.estimators.gp_drf import DRFClassifier as DRFClassifier
+from stratagp.estimators.gp_drf import DRFRegressor as DRFRegressor
+from stratagp.estimators.gp_drf import GPDRFClassifier as GPDRFClassifier
+from stratagp.estimators.gp_drf import GPDRFRegressor as GPDRFRegressor
 from stratagp.estimators.gplvm import BayesianGPLVM as BayesianGPLVM
 from stratagp.estimators.regressor import GPRegressor as GPRegressor
 from stratagp.estimators.student_t import StudentTProcessRegressor as StudentTProcessRegressor

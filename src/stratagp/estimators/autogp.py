@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stratagp.estimators.batched import BatchedClassifier, BatchedRegressor
+from stratagp.estimators.batched import BatchedRegressor
+from stratagp.estimators.batched_classifier import BatchedClassifier
 from stratagp.estimators.variational import VariationalEstimator
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -21,13 +21,11 @@ from stratagp.estimators import named_likelihoods as named
 from stratagp.estimators.base import GPEstimator, check_whole_number
 from stratagp.estimators.held_out import split
 from stratagp.estimators.inputs import Points
-from stratagp.estimators.targets import check_level, check_n_samples, check_quantiles, check_targets, encode_labels
+from stratagp.estimators.targets import check_level, check_n_samples, check_quantiles, check_targets
 from stratagp.kernels import RBF, Kernel
 from stratagp.likelihoods import Likelihood
 
-_CLASS_SAMPLES = 20  # of a softmax, in the bound
 _LEAST_PATIENCE, _SCORE_STEPS = 100, 20  # steps
-_LATENT = 4.0  # the variance of latent functions of classes at the start
 
 
 class Batched(GPEstimator):
@@ -88,7 +86,7 @@ class Batched(GPEstimator):
         return RBF(ard=True)
 
     def _function(self, points: Any) -> np.ndarray:
-        return _array(self.engine_.model.marginals(points).mean)
+        return as_array(self.engine_.model.marginals(points).mean)
 
     def _start_targets(self, y: Tensor) -> Tensor:
         return y[:, 0]
@@ -130,7 +128,7 @@ class BatchedRegressor(RegressorMixin, Batched):
         mean = self._back(found.mean)
         if not return_std:
             return self._shaped(mean)
-        return self._shaped(mean), self._shaped(self.scale_.scale[: mean.shape[1]] * np.sqrt(_array(found.var)))
+        return self._shaped(mean), self._shaped(self.scale_.scale[: mean.shape[1]] * np.sqrt(as_array(found.var)))
 
     def predict_quantiles(self, X: Any, quantiles: Any) -> np.ndarray:
         """The given quantiles of observations at each row: one column for each (before the targets, if several)."""
@@ -154,7 +152,7 @@ class BatchedRegressor(RegressorMixin, Batched):
         wanted = np.asarray(times, dtype=float).reshape(-1)
         if not len(wanted) or not (np.isfinite(wanted) & (wanted > 0)).all():
             raise InputError(f"times must be positive numbers, got {times!r}")
-        return _array(self.model_.survival(x, wanted.tolist()))
+        return as_array(self.model_.survival(x, wanted.tolist()))
 
     def log_density(self, X: Any, y: Any) -> np.ndarray:
         """``log p(yₙ | xₙ)`` of each row, of all its targets together, in their own units."""
@@ -166,7 +164,7 @@ class BatchedRegressor(RegressorMixin, Batched):
                 f"of censoring among them), got {targets.shape[1]}"
             )
         found = self.model_.log_predictive(x, torch.from_numpy(self.scale_.to_standard(targets)))
-        return _array(found) - np.log(self.scale_.scale).sum()
+        return as_array(found) - np.log(self.scale_.scale).sum()
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draws at the rows of ``X``, of whole functions with noise added: ``n n_samples`` (or ``n p n_samples``)."""
@@ -194,7 +192,7 @@ class BatchedRegressor(RegressorMixin, Batched):
 
     def _back(self, values: Tensor) -> np.ndarray:
         p = values.shape[-1]  # an observation may have columns that are not predicted, such as censoring
-        return _array(values) * self.scale_.scale[:p] + self.scale_.mean[:p]
+        return as_array(values) * self.scale_.scale[:p] + self.scale_.mean[:p]
 
     def _shaped(self, values: np.ndarray) -> np.ndarray:
         return values[..., 0] if self.one_target_ or values.shape[-1] < len(self.scale_.mean) else values
@@ -217,69 +215,12 @@ class BatchedRegressor(RegressorMixin, Batched):
         return tags
 
 
-class BatchedClassifier(ClassifierMixin, Batched):
-    """Classification by any likelihood of classes."""
-
-    of_classes = True
-
-    def fit(self, X: Any, y: Any) -> Any:
-        """Learn from rows ``X`` (an array or a data frame) and their classes ``y``."""
-        with self._unless_it_fails():
-            self._check_options()
-            kernel, points = self._learn_inputs(X)
-            self.classes_, codes = encode_labels(self, y, len(points))
-            likelihood = named.of_classes(self.likelihood, len(self.classes_), self.smooth_alone)
-            outputs = 1 if isinstance(likelihood, (lik.Bernoulli, lik.Ordinal)) else len(self.classes_)
-            self._fit_model(kernel, points, torch.from_numpy(codes).double()[:, None], likelihood, outputs)
-        return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row."""
-        check_is_fitted(self, "beliefs_")
-        return self.classes_[self.predict_proba(X).argmax(1)]
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each class, in the order of ``classes_``, with the latent functions averaged out."""
-        check_is_fitted(self, "beliefs_")
-        return self._probabilities(self.inputs_.points(self, X).values)
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """The log of :meth:`predict_proba`, −∞ where a probability is zero."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-    def _probabilities(self, x: Tensor) -> np.ndarray:
-        gp = self.engine_.model
-        observed, mixes = gp.observed, isinstance(gp.observed, lik.Mixed)
-        if isinstance(observed.given if mixes else observed, lik.Ordinal):
-            with torch.no_grad():
-                belief = gp.marginals(x)
-                found = (
-                    observed.given.probabilities(observed.belief(belief)) if mixes else observed.probabilities(belief)
-                )
-                return _array(found)
-        found = _array(gp.predict(x).mean)
-        found = np.concatenate([1 - found, found], 1) if found.shape[1] == 1 else found
-        return found / found.sum(1, keepdims=True)
-
-    def _samples(self, likelihood: Likelihood) -> int | None:
-        if self.n_samples == "auto":
-            return _CLASS_SAMPLES if isinstance(likelihood, lik.Softmax) else None
-        return self.n_samples
-
-    def _start_targets(self, y: Tensor) -> Tensor:
-        first = (y[:, 0] == 0).double()
-        return first - first.mean()
-
-    def _latent_variance(self) -> float:
-        return _LATENT
-
-
 def refuse_bad_targets(likelihood: Likelihood, y: Tensor, outputs: int) -> None:
     """Let a likelihood say what is wrong with targets ``n p`` before any work starts."""
     with torch.no_grad():
         likelihood.log_prob(y, torch.zeros(len(y), likelihood.functions(outputs)).double())
 
 
-def _array(values: Tensor) -> np.ndarray:
+def as_array(values: Tensor) -> np.ndarray:
+    """Values in double precision, for the user."""
     return values.double().numpy()

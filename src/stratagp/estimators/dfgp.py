@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from stratagp.estimators.base import check_whole_number
-from stratagp.estimators.batched import BatchedClassifier, BatchedRegressor
+from stratagp.estimators.batched import BatchedRegressor
+from stratagp.estimators.batched_classifier import BatchedClassifier
 from stratagp.estimators.deep_process import DeepProcessEstimator
 
 

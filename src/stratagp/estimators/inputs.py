@@ -72,7 +72,7 @@ class Inputs:
     def learn(self, estimator: Any, X: Any) -> Points:
         """Learn from the training rows, and return them as points."""
         if self.objects:
-            return Points(_check_objects(X))
+            return Points(check_objects(X))
         if needs_encoding(X, estimator.categorical):
             self.encoder = TableEncoder(
                 estimator.categorical,
@@ -103,7 +103,7 @@ class Inputs:
     def points(self, estimator: Any, X: Any) -> Points:
         """New rows as points, the way the training rows were."""
         if self.objects:
-            return Points(_check_objects(X))
+            return Points(check_objects(X))
         values, missing = self._read(estimator, X, reset=False)
         return self._fill(values, missing)
 
@@ -183,7 +183,8 @@ def _imputes(estimator: Any) -> bool:
     return "missing" in estimator.get_params(deep=False)
 
 
-def _check_objects(X: Any) -> list[Any]:
+def check_objects(X: Any) -> list[Any]:
+    """Objects as a list."""
     if isinstance(X, (str, bytes)) or not hasattr(X, "__len__"):
         raise InputError(f"X must be a list of objects, one for each row, got {type(X).__name__}")
     if len(X) == 0:

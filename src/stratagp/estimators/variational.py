@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from stratagp.errors import InputError
 from stratagp.estimators.batched import Batched, refuse_bad_targets
 from stratagp.estimators.engines import Data
 from stratagp.estimators.held_out import warn_of_rounding
 from stratagp.estimators.inputs import Points
 from stratagp.estimators.stochastic import MiniBatches
+from stratagp.estimators.views import ObjectInputs
 from stratagp.kernels import Kernel, Stationary
 from stratagp.likelihoods import Likelihood
 from stratagp.means import Constant
@@ -106,20 +106,28 @@ class VariationalEstimator(Batched):
         self._restrict("precision", tuple(_PRECISIONS))
         self._check_training()
 
+    def _learn_inputs(self, X: Any) -> tuple[Kernel, Points]:
+        """A kernel that knows its columns, and the rows as points; objects become rows of similarities to anchors."""
+        if self.kernel is None or self.kernel.takes_tensors:
+            return super()._learn_inputs(X)
+        self.inputs_ = ObjectInputs(self, self.kernel)
+        points = self.inputs_.learn(self, X)
+        return self.inputs_.kernels(self.kernel, points.values.shape[1])[0], points
+
     def _fit_model(
         self, kernel: Kernel, points: Points, y: Float[Tensor, "n p"], likelihood: Likelihood, outputs: int
     ) -> None:
         """Put the model together from start values of the data, and train it."""
-        if not kernel.takes_tensors:
-            raise InputError(f"{type(self).__name__} needs a kernel over columns: objects have no inducing points yet")
         self._forget()
-        if self.precision == "float32":
+        objects = isinstance(self.inputs_, ObjectInputs)
+        if self.precision == "float32" and not objects:
             warn_of_rounding(points.values, self.inputs_.columns, "standardise='both', or precision='float64'")
         generator, x = torch.Generator().manual_seed(self._seed()), points.values
-        start_from_data(kernel, x, self._start_targets(y), self._latent_variance())
+        z = self.inputs_.anchor_rows() if isinstance(self.inputs_, ObjectInputs) else None
+        start_from_data(kernel, x if z is None else z, self._start_targets(y), self._latent_variance())
         refuse_bad_targets(likelihood, y, outputs)
         start = likelihood.start(y[torch.randperm(len(y), generator=generator)[:_ROWS]])
-        z = _inducing_points(kernel, x, self.n_inducing, self._seed())
+        z = clustered_points(kernel, x, self.n_inducing, self._seed()) if z is None else z
         n_samples, sampled = self._samples(likelihood), self.objective == "loo" and self.loo_estimate == "sampled"
         gp = autogp(
             kernel,
@@ -133,6 +141,7 @@ class VariationalEstimator(Batched):
             n_samples or (_LOO_SAMPLES if sampled else None),
             generator,
             _PRECISIONS[self.precision],
+            not objects,
             sampled="bound" if not sampled else "both" if n_samples else "reciprocal",
         )
         held, kept = self._split(y, generator)
@@ -164,7 +173,7 @@ class VariationalEstimator(Batched):
         )
 
 
-def _inducing_points(kernel: Kernel, x: Float[Tensor, "n d"], m: int, seed: int) -> Float[Tensor, "m2 d"]:
+def clustered_points(kernel: Kernel, x: Float[Tensor, "n d"], m: int, seed: int) -> Float[Tensor, "m2 d"]:
     """Centres of clusters, in units of the kernel's lengthscales if it has them, else of the spreads of columns."""
     own = isinstance(kernel, Stationary) and kernel.functions is None
     lengthscale = kernel.lengthscale.detach() if own else spreads(x)

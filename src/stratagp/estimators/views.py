@@ -14,13 +14,15 @@ from torch import Tensor
 
 from stratagp.data.tables import is_frame, pandas_like
 from stratagp.errors import InputError
-from stratagp.estimators.inputs import Inputs, Points
-from stratagp.kernels import Anchors, Kernel, choose_anchors
+from stratagp.estimators.inputs import Inputs, Points, check_objects
+from stratagp.kernels import RBF, Anchors, Kernel, choose_anchors
 from stratagp.kernels.columns import column_position
 
 
 class ViewInputs(Inputs):
     """Tables whose columns belong to views; or an array or list of objects for each view, put side by side.
+
+    A frame with columns of objects is such a list for each of these columns, and a table of the others.
 
     Objects become rows of their similarities to as many anchors as there are inducing points
     (:class:`~stratagp.kernels.Anchors`).
@@ -36,6 +38,7 @@ class ViewInputs(Inputs):
     def __init__(self, estimator: Any, kernel: Kernel, views: Any, given: Any = None) -> None:
         super().__init__(estimator, kernel)
         self.asked, self.given = views, given
+        self.way = getattr(estimator, "anchors", "random")
         self.own_kernels: dict[str, Kernel | None] = {}
         self.widths: dict[str, int | None] | None = None  # None: objects
         self.views: dict[str, list[int]] | None = None
@@ -105,7 +108,7 @@ class ViewInputs(Inputs):
     def _anchored(self, name: str, objects: list[Any], count: int) -> Tensor:
         kernel = self.own_kernels[name]
         assert kernel is not None
-        chosen = choose_anchors(kernel, objects, count, torch.Generator().manual_seed(self._seed))
+        chosen = choose_anchors(kernel, objects, count, torch.Generator().manual_seed(self._seed), self.way)
         self.anchors[name] = Anchors(kernel, [objects[i] for i in chosen])
         return self.anchors[name].encode(objects)
 
@@ -114,12 +117,33 @@ class ViewInputs(Inputs):
 
     def _named(self, X: Any) -> dict[str, Any] | None:
         """What is given for each view, by name, where ``X`` is that; None where it is one table."""
+        if is_frame(X):
+            return self._columns_of_objects(pandas_like(X))
         whole = isinstance(X, (list, tuple)) and len(X) > 0
         if isinstance(X, Mapping) and not hasattr(X, "shape"):  # a sparse matrix of keys is a mapping too
             return {str(name): part for name, part in X.items()}
         if whole and (all(getattr(part, "ndim", 0) == 2 for part in X) or _has_objects(self.given, self.asked)):
             return {f"view {i}": part for i, part in enumerate(X)}
         return None
+
+    def _columns_of_objects(self, frame: Any) -> dict[str, Any] | None:
+        """A column of objects for each kernel over these, and the other columns; None where there are no such kernels.
+
+        The kernels are given by the names of columns.
+        """
+        kernels = self.given.items() if isinstance(self.given, Mapping) and self.asked is None else ()
+        names = [name for name, own in kernels if isinstance(own, Kernel) and not own.takes_tensors]
+        if not names:
+            return None
+        absent = [repr(name) for name in names if name not in frame.columns]
+        if absent:
+            raise InputError(f"X has no column {', '.join(absent)}, which view_kernels gives a kernel for")
+        for name in names:
+            if frame[name].isna().any():
+                row = int(np.flatnonzero(frame[name].isna())[0])
+                raise InputError(f"X: column {name!r} has missing objects, the first in row {row}: drop or fill them")
+        rest = frame.drop(columns=names)
+        return {**{str(name): frame[name].tolist() for name in names}, **({"columns": rest} if rest.shape[1] else {})}
 
     def _resolved(self, estimator: Any, asked: Any) -> dict[str, list[int]]:
         if not isinstance(asked, (Mapping, list, tuple)) or not asked:
@@ -224,3 +248,22 @@ def _slices(arrays: dict[str, Any]) -> dict[str, slice]:
     widths = [part.shape[1] for part in arrays.values()]
     ends = np.cumsum(widths)
     return {name: slice(int(end) - width, int(end)) for name, width, end in zip(arrays, widths, ends, strict=True)}
+
+
+class ObjectInputs(ViewInputs):
+    """A list of objects: one view, whose rows are similarities to anchors."""
+
+    def __init__(self, estimator: Any, kernel: Kernel) -> None:
+        super().__init__(estimator, RBF(), None, {"objects": kernel})
+
+    def learn(self, estimator: Any, X: Any) -> Points:
+        """Choose anchors among the objects, and compare all with them."""
+        return super().learn(estimator, {"objects": check_objects(X)})
+
+    def anchor_rows(self) -> Tensor:
+        """The anchors as rows: the inducing points of processes over the objects."""
+        return self.anchors["objects"].rows()
+
+    def points(self, estimator: Any, X: Any) -> Points:
+        """New objects, compared with the anchors."""
+        return super().points(estimator, {"objects": check_objects(X)})

@@ -16,14 +16,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import InputError, UnsupportedError
 from stratagp.kernels.base import Kernel
 from stratagp.kernels.objects import KernelCache, ObjectKernel
-
-_ALIKE = 1 - 1e-10  # the cosine above which two objects are one
 
 
 class Anchored(Kernel):
@@ -126,32 +124,3 @@ class Anchors:
                 kernel._modules[name] = self._anchor(child)
             elif isinstance(child, Kernel):
                 self._replace(child)
-
-
-def choose_anchors(
-    kernel: Kernel, objects: Sequence[Any], count: int, generator: torch.Generator | None = None
-) -> Int[Tensor, " m"]:
-    """Numbers of at most ``count`` objects at random, no two of which the kernel takes for the same.
-
-    Objects without any similarity to themselves tell nothing, and are taken only where there are no others.
-    """
-    order = torch.randperm(len(objects), generator=generator)
-    kept: list[int] = []
-    for block in order.split(max(1, count)):
-        new = block.tolist()
-        with torch.no_grad():
-            K = kernel([objects[i] for i in (*kept, *new)])
-        own, places = K.diagonal(), list(range(len(kept)))
-        most = (own.clamp_min(0)[:, None] * own.clamp_min(0)).sqrt()
-        if bool((K.abs() > most * (1 + 1e-6) + 1e-300).any()):
-            raise InputError(
-                f"the similarity {kernel} is not positive semi-definite: a kernel needs s(a, b)² ≤ s(a, a) s(b, b)"
-            )
-        alike = _ALIKE * most <= K
-        for place, i in enumerate(new, len(kept)):
-            if len(kept) < count and own[place] > 0 and not alike[place, places].any():
-                kept.append(i)
-                places.append(place)
-        if len(kept) == count:
-            break
-    return torch.tensor(kept) if kept else order[:1]

@@ -51,7 +51,7 @@ class OnColumns(WithExpectations):
                 f".on({self.columns!r}) names columns, but the kernel has not been told their order: call "
                 "kernel.bind(names)"
             )
-        if isinstance(self.index, list) and not all(-x.shape[-1] <= i < x.shape[-1] for i in self.index):
+        if not isinstance(self.index, slice) and not (-x.shape[-1] <= min(self.index) <= max(self.index) < x.shape[-1]):
             raise InputError(f".on({self.columns!r}) asks for a column that points with {x.shape[-1]} columns lack")
         chosen = x[..., self.index]
         if not chosen.shape[-1]:

@@ -60,11 +60,14 @@ class ObjectKernel(Kernel):
         """``s(aᵢ, aᵢ)`` for each object; override it where that is cheaper than one pair at a time."""
         return torch.stack([self.similarity([item], [item])[0, 0] for item in a]) if len(a) else torch.zeros(0)
 
+    def compare(self, x: Sequence[Any], z: Sequence[Any]) -> KernelCache:
+        """Plain similarities of two lists, and of each object with itself; override it where they share work."""
+        left = self.self_similarity(x)
+        return KernelCache(self.similarity(x, z), left, left if z is x else self.self_similarity(z))
+
     def cache(self, x: Sequence[Any], z: Sequence[Any]) -> KernelCache:
         """The similarities of two lists, to be kept while hyperparameters are trained."""
-        left = self.self_similarity(x)
-        right = left if z is x else self.self_similarity(z)
-        cross = self.similarity(x, z)
+        cross, left, right = self.compare(x, z)
         if bool((left < 0).any()) or bool(((cross != 0) & ((left[:, None] == 0) | (right == 0))).any()):
             raise InputError(
                 f"the similarity of {type(self).__name__} is not positive semi-definite: an object with s(a, a) ≤ 0 is "

@@ -88,6 +88,11 @@ class Inducing(Layer):
         self.jitter = jitter
         self._single = True  # whether Kzz was well conditioned when last seen
 
+    @property
+    def functions(self) -> int:
+        """The number of latent functions."""
+        return self.posterior.shape[0]
+
     def factor(self) -> Float[Tensor, "*q m m"]:
         """The lower Cholesky factor of ``k(z, z)`` with its jitter, in float64: the costly part that all rows share."""
         return cholesky(self._inducing_covariance(), self._name())

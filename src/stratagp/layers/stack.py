@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import reduce
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import torch
@@ -14,11 +14,25 @@ from torch import Tensor, nn
 from stratagp.errors import InputError
 from stratagp.layers.base import Belief, Layer
 from stratagp.layers.features import Features
+from stratagp.layers.random_features import RandomFeatures
 from stratagp.linalg.quasi_random import quasi_normal
 from stratagp.types import Gaussian, Mixture
 
 PROPAGATIONS = ("samples", "moments")
 _NODES = 64  # of uncertain points that a prediction is averaged over
+
+
+Noise = Callable[[Tensor], Tensor]
+Ask = Callable[[Layer, Any], Belief]
+
+
+def _plainly(layer: Layer, x: Any) -> Belief:
+    return layer(x)
+
+
+def _at_nodes(layer: Layer, x: Any) -> Belief:
+    """The belief of a layer, without randomness of its own."""
+    return layer.at_nodes(x, _NODES) if isinstance(layer, RandomFeatures) else layer(x)
 
 
 class Stack(Layer):
@@ -34,6 +48,8 @@ class Stack(Layer):
         propagate: "samples" or "moments".
         n_samples: of each row, in training.
         generator: where samples come from.
+        feed_from: how many layers come before the values that each later layer sees again, as columns after those of
+            its own input: 0 for the points themselves. None for none.
 
     >>> from stratagp import kernels as k
     >>> from stratagp.layers import Features, Inducing
@@ -48,6 +64,7 @@ class Stack(Layer):
         propagate: str = "samples",
         n_samples: int = 1,
         generator: torch.Generator | None = None,
+        feed_from: int | None = None,
     ) -> None:
         super().__init__()
         if not layers:
@@ -56,7 +73,12 @@ class Stack(Layer):
             raise InputError(f"propagate must be one of {', '.join(PROPAGATIONS)}, got {propagate!r}")
         if n_samples < 1:
             raise InputError(f"n_samples must be at least 1, got {n_samples}")
-        self.layers = nn.ModuleList(layers)
+        if feed_from is not None and not (0 <= feed_from < len(layers) and propagate == "samples"):
+            raise InputError(
+                f"feed_from must be at least 0 and below the number of layers, {len(layers)}, with "
+                f"propagate='samples', got feed_from={feed_from} and propagate={propagate!r}"
+            )
+        self.layers, self.feed_from = nn.ModuleList(layers), feed_from
         self.propagate, self.n_samples, self.generator = propagate, n_samples, generator
 
     def forward(self, x: Any) -> Belief:
@@ -72,7 +94,7 @@ class Stack(Layer):
 
         The same for each call, and more than the moments that :meth:`forward` may give.
         """
-        belief = self.sequence[-1](self._hidden(x, "samples", _Nodes()))
+        belief = _at_nodes(self.sequence[-1], self._hidden(x, "samples", _Nodes(), _at_nodes))
         if isinstance(belief, Tensor):
             return belief
         parts, log_weights = (belief.parts, belief.log_weights) if isinstance(belief, Mixture) else (belief, None)
@@ -90,15 +112,28 @@ class Stack(Layer):
     def draw(self, generator: torch.Generator | None = None) -> Callable[[Tensor], Tensor]:
         """One function of each layer, one after another."""
         functions = [layer.draw(generator) for layer in self.sequence]
-        return lambda x: reduce(lambda value, function: function(value), functions, x)
+        return lambda x: functions[-1](self.through(functions[:-1], x))
 
-    def _hidden(self, x: Any, propagate: str, noise: Callable[[Tensor], Tensor]) -> Any:
-        for layer in self.sequence[:-1]:
-            x = layer(x)
-            if isinstance(x, Mixture):
+    def _hidden(self, x: Any, propagate: str, noise: Noise, ask: Ask = _plainly) -> Any:
+        def seen(layer: Layer, x: Any) -> Any:
+            found = ask(layer, x)
+            if isinstance(found, Mixture):
                 raise InputError(f"{type(layer).__name__} is not the last layer, but gives a mixture: use one Gaussian")
-            if isinstance(x, Gaussian) and propagate == "samples":
-                x = x.sample(noise(x.mean))
+            if isinstance(found, Gaussian) and propagate == "samples":
+                return found.sample(noise(found.mean))
+            return found
+
+        return self.through([partial(seen, layer) for layer in self.sequence[:-1]], x)
+
+    def through(self, steps: Sequence[Callable[[Any], Any]], x: Any) -> Any:
+        """What comes out of all steps, with the values that are fed forward beside it."""
+        fed = x if self.feed_from == 0 else None
+        for number, step in enumerate(steps, 1):
+            x = step(x)
+            if fed is not None:
+                x = torch.cat([x, fed.to(x).expand(*x.shape[:-1], -1)], -1)
+            elif number == self.feed_from:
+                fed = x
         return x
 
     def _random(self, like: Tensor) -> Tensor:

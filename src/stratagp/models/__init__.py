@@ -12,6 +12,9 @@ from stratagp.models.classification import MulticlassPosterior as MulticlassPost
 from stratagp.models.exact import ExactGP as ExactGP
 from stratagp.models.exact import ExactPosterior as ExactPosterior
 from stratagp.models.exact_posterior import DerivativeProcess as DerivativeProcess
+from stratagp.models.gp_drf import drf as drf
+from stratagp.models.gp_drf import fit_drf as fit_drf
+from stratagp.models.gp_drf import gp_drf as gp_drf
 from stratagp.models.heteroscedastic import HeteroscedasticGP as HeteroscedasticGP
 from stratagp.models.heteroscedastic import HeteroscedasticPosterior as HeteroscedasticPosterior
 from stratagp.models.process import Process as Process

@@ -89,12 +89,17 @@ def hidden_layer(
     picked = [x[torch.randperm(len(x), generator=generator)[:m]] if own is None else _as_many(own, m) for own in fixed]
     z = real(torch.stack(picked), name="z", unit=spreads(x))
     layer = Inducing(kernel, z, Delta(m, functions))
-    with torch.no_grad():
-        a = lower_times(layer.whitener(), kernel(layer.z, x.expand(functions, -1, -1)))
-        ridge = _RIDGE * a.square().mean((1, 2))[:, None, None] * len(x) * torch.eye(m, dtype=a.dtype)
-        fitted = torch.linalg.solve(a @ a.mT + ridge, a @ targets.mT[..., None]).squeeze(-1)
-        layer.posterior.mean.copy_(fitted)
+    start_at(layer, x, targets)
     return layer
+
+
+@torch.no_grad()
+def start_at(layer: Inducing, x: Float[Tensor, "n d"], targets: Float[Tensor, "n q"]) -> None:
+    """Let the expected functions of a layer be those nearest to ``targets`` at rows ``x``, by least squares."""
+    a = lower_times(layer.whitener(), layer.kernel(layer.z, x.expand(targets.shape[1], -1, -1)))
+    ridge = _RIDGE * a.square().mean((1, 2))[:, None, None] * len(x) * torch.eye(a.shape[1], dtype=a.dtype)
+    fitted = torch.linalg.solve(a @ a.mT + ridge, a @ targets.mT[..., None]).squeeze(-1)
+    layer.posterior.mean.copy_(fitted)
 
 
 def widen(layer: Layer) -> None:

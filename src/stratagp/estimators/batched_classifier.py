@@ -1,0 +1,120 @@
+"""Classification by estimators that learn by mini-batches, through any likelihood of classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from stratagp import likelihoods as lik
+from stratagp.errors import InputError
+from stratagp.estimators import named_likelihoods as named
+from stratagp.estimators.batched import Batched, as_array
+from stratagp.estimators.targets import encode_labels
+from stratagp.likelihoods import Likelihood
+from stratagp.linalg.quasi_random import quasi_normal
+from stratagp.metrics import bhattacharyya
+from stratagp.models.chain import Chain
+from stratagp.types import Gaussian
+
+_CLASS_SAMPLES = 20  # of a softmax, in the bound
+_LATENT = 4.0  # the variance of latent functions of classes at the start
+_NODES = 256  # at which moments of probabilities are taken
+
+
+class BatchedClassifier(ClassifierMixin, Batched):
+    """Classification by any likelihood of classes."""
+
+    of_classes = True
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Learn from rows ``X`` (an array or a data frame) and their classes ``y``."""
+        with self._unless_it_fails():
+            self._check_options()
+            kernel, points = self._learn_inputs(X)
+            self.classes_, codes = encode_labels(self, y, len(points))
+            likelihood = named.of_classes(self.likelihood, len(self.classes_), self.smooth_alone)
+            outputs = 1 if isinstance(likelihood, (lik.Bernoulli, lik.Ordinal)) else len(self.classes_)
+            self._fit_model(kernel, points, torch.from_numpy(codes).double()[:, None], likelihood, outputs)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each row."""
+        check_is_fitted(self, "beliefs_")
+        return self.classes_[self.predict_proba(X).argmax(1)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each class, in the order of ``classes_``, with the latent functions averaged out."""
+        check_is_fitted(self, "beliefs_")
+        return self._probabilities(self.inputs_.points(self, X).values)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """The log of :meth:`predict_proba`, −∞ where a probability is zero."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def certainty(self, X: Any, of: str = "scores") -> np.ndarray:
+        """How far apart the two most probable classes of each row are: their Bhattacharyya distance.
+
+        Each class has a Gaussian with the mean and variance of its score (its latent function; ``−f`` beside ``f``
+        where two classes have one), or of its probability. Small values mark rows that might be of either class.
+
+        Arguments:
+            of: "scores" or "probabilities".
+        """
+        check_is_fitted(self, "beliefs_")
+        if of not in ("scores", "probabilities"):
+            raise InputError(f"of must be 'scores' or 'probabilities', got {of!r}")
+        gp = self.engine_.model
+        if isinstance(gp.observed.given if isinstance(gp.observed, lik.Mixed) else gp.observed, lik.Ordinal):
+            raise InputError("certainty compares scores of classes, but an ordinal likelihood has one for all")
+        x = self.inputs_.points(self, X).values
+        probable = np.argsort(self._probabilities(x), axis=1)[:, :-3:-1]
+        mean, var = (as_array(part) for part in class_moments(gp, x, of == "probabilities"))
+        first, second = (np.take_along_axis(part, probable, 1).T for part in (mean, var))
+        return bhattacharyya(first[0], second[0], first[1], second[1])
+
+    def _probabilities(self, x: Tensor) -> np.ndarray:
+        gp = self.engine_.model
+        observed, mixes = gp.observed, isinstance(gp.observed, lik.Mixed)
+        if isinstance(observed.given if mixes else observed, lik.Ordinal):
+            with torch.no_grad():
+                belief = gp.marginals(x)
+                found = (
+                    observed.given.probabilities(observed.belief(belief)) if mixes else observed.probabilities(belief)
+                )
+                return as_array(found)
+        found = as_array(gp.predict(x).mean)
+        found = np.concatenate([1 - found, found], 1) if found.shape[1] == 1 else found
+        return found / found.sum(1, keepdims=True)
+
+    def _samples(self, likelihood: Likelihood) -> int | None:
+        if self.n_samples == "auto":
+            return _CLASS_SAMPLES if isinstance(likelihood, lik.Softmax) else None
+        return self.n_samples
+
+    def _start_targets(self, y: Tensor) -> Tensor:
+        first = (y[:, 0] == 0).double()
+        return first - first.mean()
+
+    def _latent_variance(self) -> float:
+        return _LATENT
+
+
+def class_moments(gp: Chain, x: Tensor, of_probabilities: bool) -> Gaussian:
+    """Mean and variance of the score, or of the probability, of each class at rows ``x``: each ``n c``."""
+    with torch.no_grad():
+        belief = gp.marginals(x)
+        if of_probabilities:
+            nodes = quasi_normal(_NODES, belief.mean.shape[1]).to(belief.mean)[:, None]
+            drawn = gp.observed.moments(belief.sample(nodes)).mean
+            drawn = torch.cat([1 - drawn, drawn], -1) if drawn.shape[-1] == 1 else drawn
+            return Gaussian(drawn.mean(0), drawn.var(0))
+        belief = gp.observed.belief(belief) if isinstance(gp.observed, lik.Mixed) else belief
+        if belief.mean.shape[1] > 1:
+            return belief
+        return Gaussian(torch.cat([-belief.mean, belief.mean], 1), belief.var.expand(-1, 2))

@@ -1,0 +1,115 @@
+"""Deep random features, alone and on Gaussian processes of columns or objects, as estimators."""
+
+from __future__ import annotations
+
+from stratagp.estimators.batched import BatchedRegressor
+from stratagp.estimators.batched_classifier import BatchedClassifier
+from stratagp.estimators.deep_features import DRFEstimator
+from stratagp.estimators.gp_features import GPDRFEstimator
+
+
+class DRFRegressor(BatchedRegressor, DRFEstimator):
+    """Regression by a deep Gaussian process of random features (DRF, Cutajar et al. 2017), with any likelihood.
+
+    Each layer is a Bayesian linear model on random features of the layer before, so that a step costs no more than one
+    of a small network.
+
+    Arguments:
+        layer_kernel: of all layers, "rbf" or "arc-cosine" (degree 1, with a bias), with a lengthscale for each column;
+            or a kernel: RBF, Matern with a fixed ``nu``, ArcCosine of depth 1.
+        n_layers: how many layers of random features, the last one included.
+        width: functions of each layer but the last.
+        n_features: frequencies of each layer.
+        frequencies: "prior-fixed" (drawn once; lengthscales stretch them), "var-fixed" (learnt, with a belief about
+            each, by one draw of it) or "var-resampled" (learnt, drawn anew at each step).
+        draws: of frequencies, "independent", "orthogonal" or "quasi" (quasi-random).
+        feed_forward: whether layers after the first see the columns too.
+        likelihood: as in :class:`AutoGPRegressor`.
+        n_samples: of hidden values of each row, in training.
+        frequencies_after, hyperparameters_after: the share of the training before learnt frequencies, and parameters of
+            kernels and likelihood, move.
+        max_epochs: at least 500 steps are made.
+        batch_size: rows of a step.
+        rate: the step of Adam.
+        validation: a share of the rows to hold out; training ends in the state with their best log predictive density.
+        patience: epochs to wait for a better one; at least 100 steps.
+        standardise: "both" inputs and targets, "targets" or "none".
+        categorical, encoding, random_state, verbose: as in :class:`GPRegressor`.
+
+    After ``fit``, ``model_`` is the torch module. Predictions average densities over 64 fixed samples of hidden values.
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-2, 2, size=(200, 1))
+    >>> drf = DRFRegressor(width=2, n_features=30, max_epochs=1, random_state=0).fit(X, np.sin(3 * X[:, 0]))
+    >>> bool(drf.score(X, np.sin(3 * X[:, 0])) > 0.95)
+    True
+    """
+
+
+class DRFClassifier(BatchedClassifier, DRFEstimator):
+    """Classification by a deep Gaussian process of random features.
+
+    Arguments:
+        likelihood: as in :class:`AutoGPClassifier`, but for "robust-max".
+        others: as in :class:`DRFRegressor`.
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(200, 2))
+    >>> drf = DRFClassifier(width=2, n_features=30, max_epochs=1, random_state=0)
+    >>> drf.fit(X, np.where(X[:, 0] * X[:, 1] > 0, "same", "other")).predict([[0.5, 0.5], [0.5, -0.5]])
+    array(['same', 'other'], dtype='<U5')
+    """
+
+    smooth_alone = True
+
+
+class GPDRFRegressor(BatchedRegressor, GPDRFEstimator):
+    """Regression by Gaussian processes over columns or objects with deep random features on top (GP-DRF).
+
+    The first layer are sparse processes with any kernel: of strings, graphs or anything else with a similarity, as
+    well as of columns. Layers of random features map their values to the targets (Laradji et al. 2019).
+
+    Arguments:
+        kernel: of the processes of the first layer; an RBF with a lengthscale for each column where it is left out.
+            With a kernel over objects (``kernels.Double(1, 5)``), ``X`` is a list of these.
+        n_processes: of the first layer; of each view, if there are several.
+        n_inducing: inducing points of each; of objects as many of the training rows.
+        anchors: which objects these are: "random", "medoids" of clusters, or "greedy", far from one another.
+        views, view_kernels: several groups of columns, arrays or lists of objects, each with processes of its own, as
+            in :class:`DFGPRegressor`. In a data frame, ``view_kernels={"text": kernels.Spectrum(3)}`` names a column of
+            objects; the other columns are a view of numbers and categories.
+        layer_kernel, n_layers, width, n_features, frequencies, draws: of random features, as in :class:`DRFRegressor`;
+            with ``n_layers=0`` the model is the sparse process itself.
+        feed_forward: whether layers of random features after the first see the processes of the first layer too.
+        others: as in :class:`DRFRegressor`.
+
+    Similarities of objects are computed once; training then goes at the speed of matrices.
+
+    >>> import numpy as np
+    >>> from stratagp import kernels as k
+    >>> rng = np.random.default_rng(0)
+    >>> words = ["".join(rng.choice(list("ab"), size=rng.integers(5, 15))) for _ in range(100)]
+    >>> share = [word.count("aa") / len(word) for word in words]
+    >>> gp = GPDRFRegressor(k.Spectrum(2), n_processes=2, n_inducing=30, n_layers=1, max_epochs=1, random_state=0)
+    >>> bool(gp.fit(words, share).score(words, share) > 0.8)
+    True
+    """
+
+
+class GPDRFClassifier(BatchedClassifier, GPDRFEstimator):
+    """Classification of rows, sequences, graphs or other objects by Gaussian processes and deep random features.
+
+    Arguments:
+        likelihood: as in :class:`AutoGPClassifier`, but for "robust-max".
+        others: as in :class:`GPDRFRegressor`.
+
+    >>> import numpy as np
+    >>> from stratagp import kernels as k
+    >>> rng = np.random.default_rng(0)
+    >>> words = ["".join(rng.choice(list(letters), size=8)) for letters in ("abc", "bcd") * 40]
+    >>> gp = GPDRFClassifier(k.Spectrum(1), n_processes=2, n_inducing=20, n_layers=1, max_epochs=1, random_state=0)
+    >>> gp.fit(words, ["first", "second"] * 40).predict(["abcabca", "bcdd"])
+    array(['first', 'second'], dtype='<U6')
+    """
+
+    smooth_alone = True

@@ -1,0 +1,101 @@
+"""What the string kernels have in common: their options, and counts of patterns.
+
+A sequence is a str, bytes, a list or tuple of hashable tokens, or a 1-D array of whole numbers; the kinds may be mixed,
+and symbols are the same where Python says that they are equal (see :func:`~stratagp.kernels.symbols.encode`). Nothing
+is remembered from call to call, so symbols and words that were never seen before are features like any others. A
+sequence too short for any feature is alike to others of its sort alone.
+"""
+
+from __future__ import annotations
+
+import operator
+from abc import abstractmethod
+from collections.abc import Hashable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from scipy import sparse
+
+from stratagp.errors import InputError
+from stratagp.kernels.counts import Counted
+from stratagp.kernels.objects import ObjectKernel
+from stratagp.kernels.string_patterns import Pattern, count_patterns
+from stratagp.kernels.symbols import Symbols, encode
+from stratagp.parameters import OPEN, Parameter, Value
+
+Unknown = Hashable | AbstractSet[Hashable]
+
+
+def whole(value: Any, name: str, least: int = 1) -> int:
+    """A setting that is a whole number of at least ``least``."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return number
+
+
+def share(value: Any, name: str) -> float:
+    """A setting in (0, 1]."""
+    if not isinstance(value, (int, float)) or not 0 < value <= 1:
+        raise InputError(f"{name} must be a number above 0 and at most 1, got {value!r}")
+    return float(value)
+
+
+class StringKernel(ObjectKernel):
+    """A kernel on sequences that reads symbols by the patterns of a subclass.
+
+    Arguments:
+        unknown: a symbol, or a set of symbols, that is like nothing: a feature that would read it is skipped. Gaps and
+            stars read nothing. Symbols of bytes are numbers.
+        positions: into how many parts of equal length each sequence is cut; with more than one, features are told
+            apart also by the part in which they start, so that a word early and the same word late differ.
+        variance, lengthscale, normalise: as of every :class:`~stratagp.kernels.ObjectKernel`.
+    """
+
+    once = False  # whether patterns that read the same from one start count as one
+
+    def __init__(
+        self,
+        unknown: Unknown = None,
+        positions: int = 1,
+        variance: Value | Parameter = OPEN,
+        lengthscale: Value | Parameter | None = None,
+        normalise: bool = True,
+    ) -> None:
+        super().__init__(variance, lengthscale, normalise)
+        self.unknown, self.positions = unknown, whole(positions, "positions")
+
+    @abstractmethod
+    def patterns(self) -> list[Pattern]:
+        """What is read from each place of a sequence."""
+
+    def encode(self, objects: Sequence[Any]) -> Symbols:
+        """The sequences as whole numbers, with −1 for what is to be skipped."""
+        return encode(objects, skipped_symbols(self.unknown))
+
+    def _settings(self) -> str:
+        shown = [self._own_settings(), "" if self.unknown is None else f"unknown={self.unknown!r}"]
+        shown += ["" if self.positions == 1 else f"positions={self.positions}", super()._settings()]
+        return ", ".join(filter(None, shown))
+
+    @abstractmethod
+    def _own_settings(self) -> str:
+        """As in :meth:`~stratagp.kernels.Kernel._settings`, without the options that all share."""
+
+
+def skipped_symbols(unknown: Unknown) -> AbstractSet[Hashable]:
+    """One symbol or a set of them, as a set."""
+    if isinstance(unknown, AbstractSet):
+        return unknown
+    return set() if unknown is None else {unknown}
+
+
+class CountingKernel(Counted, StringKernel):
+    """A string kernel that is the inner product of its counts."""
+
+    def counts(self, objects: Sequence[Any]) -> sparse.csr_array:
+        """The weighted number of times that each sequence has each feature."""
+        return count_patterns(self.encode(objects), self.patterns(), self.positions, self.once)

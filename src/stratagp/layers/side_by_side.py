@@ -1,0 +1,62 @@
+"""Sparse processes beside one another: each layer sees the same rows, and their values are put side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from stratagp.errors import InputError
+from stratagp.layers.base import Layer
+from stratagp.layers.inducing import Inducing
+from stratagp.types import Gaussian
+
+
+class SideBySide(Layer):
+    """``f(x) = [f₁(x), f₂(x), …]``: sparse processes with inducing points of their own, as one layer of a stack.
+
+    They may be over different columns, or over objects of different kinds.
+
+    >>> from stratagp import kernels as k
+    >>> z = torch.rand(5, 2)
+    >>> both = SideBySide(Inducing(k.RBF().on(0), z, functions=2), Inducing(k.Linear().on(1), z))
+    >>> both(torch.zeros(4, 2)).mean.shape
+    torch.Size([4, 3])
+    """
+
+    def __init__(self, *layers: Inducing) -> None:
+        super().__init__()
+        if not layers:
+            raise InputError("SideBySide needs at least one layer")
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, x: Any) -> Gaussian:
+        """The beliefs of all layers at points ``*s n d``, each part ``*s n q`` for the sum ``q`` of their functions."""
+        beliefs = [layer(x) for layer in self.sequence]
+        for layer, belief in zip(self.sequence, beliefs, strict=True):
+            if not isinstance(belief, Gaussian):
+                raise InputError(f"SideBySide takes layers with one Gaussian as posterior, not {layer.posterior}")
+        return Gaussian(*(torch.cat(part, -1) for part in zip(*beliefs, strict=True)))
+
+    @property
+    def functions(self) -> int:
+        """The number of latent functions."""
+        return sum(layer.functions for layer in self.sequence)
+
+    @property
+    def sequence(self) -> list[Inducing]:
+        """The layers, in their order."""
+        return [layer for layer in self.layers if isinstance(layer, Inducing)]
+
+    def kl(self) -> Float[Tensor, ""]:
+        """The sum over the layers."""
+        return reduce(torch.add, [layer.kl() for layer in self.sequence])
+
+    def draw(self, generator: torch.Generator | None = None) -> Callable[[Tensor], Tensor]:
+        """A function of each layer, side by side."""
+        functions = [layer.draw(generator) for layer in self.sequence]
+        return lambda x: torch.cat([function(x) for function in functions], -1)

@@ -1,0 +1,230 @@
+"""Deep random features (Cutajar et al. 2017), and Gaussian processes below them (GP-DRF: Laradji et al. 2019).
+
+    h⁰ = x,  or  h⁰ = (f₁(x), …, f_d(x)),  f_j ~ GP(0, k_j)        hˡ⁺¹ = φ_l(hˡ; Ω_l) W_l        y ~ p(y | h^L)
+
+    ℒ = Σₙ E log p(yₙ | h_nᴸ) − Σ_l KL(W_l) − Σ_l KL(Ω_l) − Σ_j KL(f_j)
+
+A sparse process as the first layer may be over objects of any kind, texts or graphs, through a kernel on rows of their
+similarities (:class:`~stratagp.kernels.Anchors`); random features do all that comes after it. With ``feed_forward``
+every layer but the first of random features sees ``h⁰`` beside the values of the layer before.
+
+Hidden layers are sampled, row by row. The paper's schedule lets weights move first, then frequencies, then
+hyperparameters: :func:`fit_drf`.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from typing import Any
+
+import torch
+from torch import nn
+
+from stratagp.errors import InputError
+from stratagp.kernels import RBF, ArcCosine, Kernel
+from stratagp.layers import Inducing, RandomFeatures, SideBySide, Stack
+from stratagp.likelihoods import Likelihood
+from stratagp.models.chain import Chain, table
+from stratagp.training.batches import Batches
+from stratagp.training.loop import History
+from stratagp.training.schedules import Schedule, cosine
+
+KERNELS = {"rbf": lambda: RBF(ard=True), "arc-cosine": lambda: ArcCosine(degree=1, bias=1.0, ard=True)}
+
+
+def drf(
+    dim: int,
+    outputs: int,
+    likelihood: Likelihood,
+    layers: int = 2,
+    width: int = 3,
+    n_features: int = 100,
+    kernel: str | Kernel = "rbf",
+    frequencies: str = "var-fixed",
+    draws: str = "independent",
+    feed_forward: bool = True,
+    n_samples: int = 10,
+    generator: torch.Generator | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Chain:
+    """Layers of random features one after another.
+
+    Arguments:
+        dim: columns of the points.
+        outputs: columns of the targets, or classes.
+        likelihood: how observations come from the functions of the last layer.
+        layers: how many layers of random features, the last one included.
+        width: functions of each layer but the last.
+        n_features: frequencies of each layer.
+        kernel: "rbf" and "arc-cosine" (degree 1, with a bias) have a lengthscale for each column; or a kernel that each
+            layer has a copy of. Lengthscales that are open start at √(columns): standardised points are as far apart.
+        frequencies, draws: as in :class:`~stratagp.layers.RandomFeatures`. In the same number of steps "var-fixed"
+            reaches the highest bound as a rule, "var-resampled" the lowest.
+        feed_forward: whether layers after the first see the points too: the bound is then much higher as a rule.
+        n_samples: of hidden values of each row, in training.
+        generator: where frequencies and samples come from.
+        dtype: the precision of batches.
+
+    >>> from stratagp.likelihoods import GaussianNoise
+    >>> model = drf(2, 1, GaussianNoise(0.1))
+    >>> model.predict(torch.zeros(5, 2)).mean.shape
+    torch.Size([5, 1])
+    """
+    if layers < 1:
+        raise InputError(f"layers must be at least 1, got {layers}")
+    options = dict(n_features=n_features, frequencies=frequencies, draws=draws, n_samples=n_samples)
+    widths = _widths(layers, width, likelihood.functions(outputs))
+    features = _layers(dim, widths, kernel, feed_forward, generator, options)
+    feed = 0 if feed_forward else None
+    return Chain(Stack(*features, n_samples=n_samples, generator=generator, feed_from=feed), likelihood, dtype)
+
+
+def gp_drf(
+    first_layer: Inducing | SideBySide,
+    outputs: int,
+    likelihood: Likelihood,
+    layers: int = 2,
+    width: int = 3,
+    n_features: int = 100,
+    kernel: str | Kernel = "rbf",
+    frequencies: str = "var-fixed",
+    draws: str = "independent",
+    feed_forward: bool = True,
+    n_samples: int = 10,
+    generator: torch.Generator | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Chain:
+    """Sparse Gaussian processes, and layers of random features on their values.
+
+    Arguments:
+        first_layer: as many functions as the random features shall see; its posterior must be one Gaussian.
+        layers: how many layers of random features; with 0 the model is the sparse process itself, one function for
+            each that the likelihood asks for.
+        feed_forward: whether layers of random features after the first see the values of ``first_layer`` too.
+        others: as in :func:`drf`.
+
+    >>> from stratagp import kernels as k
+    >>> from stratagp.likelihoods import GaussianNoise
+    >>> first = Inducing(k.RBF(variance=1.0), torch.rand(10, 2), functions=4)
+    >>> gp_drf(first, 1, GaussianNoise(0.1)).predict(torch.zeros(5, 2)).mean.shape
+    torch.Size([5, 1])
+    """
+    functions, given = likelihood.functions(outputs), first_layer.functions
+    if layers < 0:
+        raise InputError(f"layers must not be negative, got {layers}")
+    if layers == 0:
+        if given != functions:
+            raise InputError(f"with layers=0 first_layer must have {functions} functions, as the likelihood asks for")
+        return Chain(first_layer, likelihood, dtype)
+    options = dict(n_features=n_features, frequencies=frequencies, draws=draws, n_samples=n_samples)
+    features = _layers(given, _widths(layers, width, functions), kernel, feed_forward, generator, options)
+    feed = 1 if feed_forward else None
+    stack = Stack(first_layer, *features, n_samples=n_samples, generator=generator, feed_from=feed)
+    return Chain(stack, likelihood, dtype)
+
+
+def fit_drf(
+    model: Chain,
+    x: Any,
+    y: Any,
+    epochs: int | None = None,
+    steps: int | None = None,
+    frequencies_after: float = 0.0,
+    hyperparameters_after: float = 0.0,
+    batch_size: int = 200,
+    schedule: Schedule = cosine,
+    **options: Any,
+) -> list[History]:
+    """Train in phases: weights from the start, frequencies and hyperparameters from some step on. One history for each.
+
+    Hyperparameters are the parameters of kernels and of the likelihood. All that is sampled moves by Adam, as natural
+    gradients would need a bound without noise.
+
+    Arguments:
+        epochs, steps: how long to train in all, in one of the two.
+        frequencies_after: the share of all steps before learnt frequencies move; 1000 steps in the paper's examples.
+        hyperparameters_after: the same for hyperparameters; 4000 steps there.
+        schedule: a factor of the steps, over all phases.
+        options: those of :meth:`Chain.fit <stratagp.models.chain.Chain.fit>`; ``seconds`` limits all phases together.
+
+    >>> from stratagp.likelihoods import GaussianNoise
+    >>> x = torch.linspace(-2, 2, 100)[:, None]
+    >>> model = drf(1, 1, GaussianNoise(0.1), generator=torch.Generator().manual_seed(0))
+    >>> [h.steps for h in fit_drf(model, x, x.sin(), steps=20, hyperparameters_after=0.25)]
+    [5, 15]
+    """
+    shares = {"frequencies_after": frequencies_after, "hyperparameters_after": hyperparameters_after}
+    for name, share in shares.items():
+        if not 0 <= share <= 1:
+            raise InputError(f"{name} must be a share from 0 to 1, got {share}")
+    rows = Batches((table(x, "x"), table(y, "y")), batch_size, torch.Generator(), model.dtype)
+    total = rows.total(epochs, steps)
+    free = [round(share * total) for share in shares.values()]  # the step from which each moves
+    limit = options.pop("seconds", None)
+    histories: list[History] = []
+    if isinstance(model.layer, Stack):
+        options.setdefault("natural", False)
+    options.setdefault("generator", torch.Generator().manual_seed(0))
+    for start, end in itertools.pairwise(sorted({0, total, *free})):
+        resting = _resting(model, *(start < step for step in free))
+        options |= {
+            "parameters": [p for p in model.parameters() if id(p) not in resting],
+            "schedule": _part(schedule, start / total, end / total),
+            "seconds": None if limit is None else max(1e-3, limit - sum(history.seconds for history in histories)),
+        }
+        histories.append(model.fit(x, y, steps=end - start, batch_size=batch_size, **options))
+        if histories[-1].cut_short:
+            break
+    return histories
+
+
+def _resting(model: Chain, frequencies: bool, hyperparameters: bool) -> set[int]:
+    """What does not move yet, by identity: frequencies, hyperparameters, or both."""
+    resting: list[nn.Parameter] = []
+    for part in model.modules():
+        if frequencies and isinstance(part, RandomFeatures):
+            resting += [p for p in (part.frequency_mean, part.frequency_log_scale) if p is not None]
+        if hyperparameters and isinstance(part, (Kernel, Likelihood)):
+            resting += part.parameters()
+    return {id(parameter) for parameter in resting}
+
+
+def _part(schedule: Schedule, start: float, end: float) -> Schedule:
+    return lambda progress: schedule(start + (end - start) * progress)
+
+
+def _widths(layers: int, width: int, functions: int) -> list[int]:
+    return [*[width] * (layers - 1), functions]
+
+
+def _layers(
+    dim: int,
+    widths: list[int],
+    kernel: str | Kernel,
+    feed_forward: bool,
+    generator: torch.Generator | None,
+    options: dict[str, Any],
+) -> list[RandomFeatures]:
+    """Layers of those widths over ``dim`` columns."""
+    found: list[RandomFeatures] = []
+    for before, width in zip([0, *widths], widths, strict=False):
+        columns = (before + dim * feed_forward) if found else dim
+        own = _kernel(kernel, columns)
+        found.append(RandomFeatures(own, columns, width, generator=generator, **options))
+    return found
+
+
+def _kernel(kernel: str | Kernel, columns: int) -> Kernel:
+    """A copy for points of so many columns; a lengthscale that nobody chose is √(columns)."""
+    if isinstance(kernel, str):
+        if kernel not in KERNELS:
+            raise InputError(f"kernel must be a kernel or one of {', '.join(KERNELS)}, got {kernel!r}")
+        kernel = KERNELS[kernel]()
+    own = copy.deepcopy(kernel).bind(columns)
+    for item in own.named_values():
+        if item.name == "lengthscale" and item.parameter.open:
+            item.parameter.assign(math.sqrt(columns))
+            item.parameter.open = True  # still nobody's choice
+    return own

@@ -1,0 +1,117 @@
+"""Where deep random features start: each layer at a function that least squares find, instead of at noise.
+
+From weights of mean zero the values of hidden layers are noise, and the bound learns for long that they are to be
+ignored. Here sparse processes start near functions of the rows that tell of the targets, hidden layers of random
+features at the principal components of what they see, and the last one at the targets themselves.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from functools import partial
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from stratagp.kernels import Kernel
+from stratagp.layers import Inducing, Layer, RandomFeatures, Stack
+from stratagp.likelihoods import Bernoulli, GaussianNoise, LaplaceNoise, Likelihood, Softmax, StudentT
+from stratagp.models.chain import Chain
+from stratagp.models.dfgp import principal_targets, start_at
+from stratagp.parameters import Parameter, real
+from stratagp.training.start import spreads, start_from_data
+from stratagp.types import Gaussian
+
+_RIDGE = 1e-3  # of least squares, as a share of the mean square of the features
+_CERTAINTY = 0.1  # standard deviation of weights, and of whitened values, at the start
+_SCORE = 4.0  # by how much the score of a label exceeds those of others, where least squares were certain of it
+
+
+def first_layer(
+    x: Float[Tensor, "n d"],
+    targets: Float[Tensor, "n q"],
+    kernel: Kernel,
+    z: Float[Tensor, "m d"],
+    learn_points: bool = True,
+    variance: float = 1.0,
+) -> Inducing:
+    """Sparse processes that start at ``targets``, one for each column.
+
+    Arguments:
+        kernel: bound to the columns; each process has a copy.
+        z: the inducing points that each process starts from.
+        learn_points: whether these move.
+        variance: of the processes, where the kernel leaves it open.
+
+    >>> from stratagp.kernels import RBF
+    >>> x = torch.linspace(-2, 2, 50, dtype=torch.float64)[:, None]
+    >>> layer = first_layer(x, x.sin(), RBF(1.0), x[::6])
+    >>> bool((layer(x).mean - x.sin()).abs().max() < 0.05)
+    True
+    """
+    own = start_from_data(copy.deepcopy(kernel), x if learn_points else z, targets[:, 0], variance)
+    functions = targets.shape[1]
+    places: Parameter = real(z.expand(functions, -1, -1).clone(), trainable=learn_points, name="z", unit=spreads(z))
+    layer = Inducing(own.replicate(functions), places)
+    start_at(layer, x, targets)
+    with torch.no_grad():
+        layer.posterior.scale.mul_(_CERTAINTY)
+    return layer
+
+
+def supervised_targets(
+    numbers: Float[Tensor, "n p"], x: Float[Tensor, "n d"], functions: int
+) -> Float[Tensor, "n functions"]:
+    """What processes of the first layer start at: principal components of the targets, and then of the rows.
+
+    Arguments:
+        numbers: targets, or indicators of classes.
+        x: columns that a linear function may see.
+    """
+    distinct = min(int(torch.linalg.matrix_rank(numbers - numbers.mean(0))), functions)
+    found = [principal_targets(numbers, distinct)] if distinct else []
+    return torch.cat([*found, principal_targets(x, functions - distinct)], 1) if functions > distinct else found[0]
+
+
+def last_targets(likelihood: Likelihood, y: Float[Tensor, "n p"], functions: int) -> Float[Tensor, "n q"]:
+    """What the functions that a likelihood sees should be near, as far as the targets tell."""
+    if isinstance(likelihood, (GaussianNoise, StudentT, LaplaceNoise)):
+        return y
+    if isinstance(likelihood, Bernoulli):
+        return _SCORE * (y - 0.5)
+    if isinstance(likelihood, Softmax):
+        return _SCORE * (one_hot(y[:, 0].long(), functions).to(y) - 1 / functions)
+    return y.new_full((len(y), functions), float(likelihood.start(y)))
+
+
+@torch.no_grad()
+def start_features(model: Chain, x: Float[Tensor, "n d"], targets: Float[Tensor, "n q"]) -> None:
+    """Let layers of random features start at what they see, and the last of them at ``targets``."""
+    layers = model.layer.sequence if isinstance(model.layer, Stack) else [model.layer]
+
+    def started(layer: Layer, h: Tensor) -> Tensor:
+        if isinstance(layer, RandomFeatures):
+            outputs = layer.posterior.shape[0]
+            _fit(layer, h, targets if layer is layers[-1] else principal_targets(h, outputs))
+        belief = layer(h)
+        assert isinstance(belief, Gaussian)
+        return belief.mean if belief.mean.dim() == 2 else belief.mean.mean(0)
+
+    steps = [partial(started, layer) for layer in layers]
+    if isinstance(model.layer, Stack):
+        model.layer.through(steps, x.double())
+    else:
+        steps[0](x.double())
+
+
+def _fit(layer: RandomFeatures, h: Float[Tensor, "n d"], targets: Float[Tensor, "n q"]) -> None:
+    """Weights by least squares, known to a tenth; so are frequencies, where other draws of them would spoil these."""
+    if layer.frequencies == "var-resampled":
+        layer.settle_frequencies(_CERTAINTY)
+    phi = layer.features(h)
+    ridge = _RIDGE * len(phi) * phi.square().mean() * torch.eye(phi.shape[1], dtype=phi.dtype)
+    layer.posterior.mean.copy_(torch.linalg.solve(phi.mT @ phi + ridge, phi.mT @ targets.to(phi)).mT)
+    layer.posterior.log_scale.fill_(math.log(_CERTAINTY))

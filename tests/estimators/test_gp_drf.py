@@ -1,0 +1,166 @@
+"""Deep random features, alone and on processes over columns and objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from stratagp import kernels as k
+from stratagp.errors import InputError
+from stratagp.estimators import (
+    AutoGPClassifier,
+    DRFClassifier,
+    DRFRegressor,
+    GPDRFClassifier,
+    GPDRFRegressor,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-2, 2, size=(300, 2))
+Y = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + 0.05 * RNG.normal(size=300)
+WORDS = ["".join(RNG.choice(list("abcd"), size=RNG.integers(6, 14))) for _ in range(200)]
+PAIRS = np.array([word.count("a") / len(word) for word in WORDS])
+LABELS = np.where(PAIRS > np.median(PAIRS), "many", "few")
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Toys need no thousands of steps."""
+    monkeypatch.setattr("stratagp.estimators.batched.Batched.least_steps", 60)
+
+
+def small(**given: Any) -> dict[str, Any]:
+    return {"width": 3, "n_features": 30, "n_samples": 2, "max_epochs": 2, "random_state": 0, **given}
+
+
+def small_gp(**given: Any) -> dict[str, Any]:
+    return small(n_processes=3, n_inducing=30, **given)
+
+
+CHECKED = {"width": 2, "n_features": 8, "n_samples": 1, "max_epochs": 1, "rate": 0.03, "random_state": 0}
+
+
+@parametrize_with_checks(
+    [
+        DRFRegressor(**CHECKED),
+        DRFClassifier(**CHECKED),
+        GPDRFRegressor(n_processes=2, n_inducing=6, n_layers=1, **CHECKED),
+        GPDRFClassifier(n_processes=2, n_inducing=6, n_layers=1, **CHECKED),
+    ]
+)
+def test_scikit_learn_accepts_them(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize("frequencies", ["prior-fixed", "var-fixed", "var-resampled"])
+@pytest.mark.parametrize("n_layers", [1, 2])
+def test_regression_of_columns(frequencies: str, n_layers: int) -> None:
+    model = DRFRegressor(frequencies=frequencies, n_layers=n_layers, **small(max_epochs=40)).fit(X, Y)
+    assert model.score(X, Y) > 0.9
+    low, high = model.predict_interval(X, level=0.9)
+    assert 0.8 < np.mean((low < Y) & (Y < high)) <= 1.0
+    np.testing.assert_allclose(model.predict(X[:7]), model.predict(X)[:7], rtol=1e-9)
+
+
+def test_the_seed_decides() -> None:
+    models = [GPDRFRegressor(n_layers=1, **{**small_gp(), "random_state": seed}).fit(X, Y) for seed in (0, 0, 1)]
+    first, again, other = (model.predict(X) for model in models)
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - other).max() > 1e-6
+
+
+def test_processes_of_columns_below_random_features() -> None:
+    model = GPDRFRegressor(n_layers=2, feed_forward=True, **small_gp(max_epochs=40)).fit(X, Y)
+    assert model.score(X, Y) > 0.95
+    assert model.log_density(X, Y).mean() > -0.5
+
+
+def test_no_random_features_are_the_sparse_process() -> None:
+    """The chain is an inducing layer under the noise, and its predictions are those of that layer."""
+    model = GPDRFRegressor(n_layers=0, **small_gp(max_epochs=40)).fit(X, Y)
+    layer, x = model.model_.layer, model.inputs_.points(model, X[:5]).values
+    with torch.no_grad():
+        expected = layer(x).mean[:, 0].numpy() * model.scale_.scale + model.scale_.mean
+    np.testing.assert_allclose(model.predict(X[:5]), expected, rtol=1e-10)
+    assert model.score(X, Y) > 0.95
+
+
+@pytest.mark.parametrize("anchors", ["random", "medoids", "greedy"])
+def test_classes_of_words(anchors: str) -> None:
+    model = GPDRFClassifier(k.Spectrum(1), n_layers=1, anchors=anchors, **small_gp(max_epochs=20)).fit(WORDS, LABELS)
+    assert model.score(WORDS, LABELS) > 0.9
+    proba = model.predict_proba(["aaaaa", "zzz", ""])  # also letters that were never seen, and no letters at all
+    assert proba[0, list(model.classes_).index("many")] > 0.6
+    np.testing.assert_allclose(proba.sum(1), 1.0)
+
+
+def test_regression_of_words() -> None:
+    model = GPDRFRegressor(k.Spectrum(1), n_layers=1, **small_gp(max_epochs=40)).fit(WORDS, PAIRS)
+    assert model.score(WORDS, PAIRS) > 0.9
+
+
+def test_variational_processes_of_words() -> None:
+    model = AutoGPClassifier(k.Spectrum(1), n_inducing=40, max_epochs=60, random_state=0).fit(WORDS, LABELS)
+    assert model.score(WORDS, LABELS) > 0.9
+    assert model.predict(["aaaaa"]) == ["many"]
+
+
+def test_a_frame_with_a_column_of_words() -> None:
+    """The target needs the words, a number and a category; columns may come in another order."""
+    frame = pd.DataFrame({"size": RNG.normal(size=200), "word": WORDS, "town": RNG.choice(["Bonn", "Oslo"], 200)})
+    y = 3 * PAIRS + np.sin(frame["size"]) + (frame["town"] == "Oslo")
+    model = GPDRFRegressor(view_kernels={"word": k.Spectrum(1)}, n_layers=1, **small_gp(max_epochs=60)).fit(frame, y)
+    assert model.score(frame, y) > 0.9
+    np.testing.assert_allclose(
+        model.predict(frame[["word", "town", "size"]].iloc[:4]), model.predict(frame)[:4], rtol=1e-9
+    )
+    frame.loc[3, "word"] = None
+    with pytest.raises(InputError, match="column 'word' has missing objects, the first in row 3"):
+        model.predict(frame)
+    with pytest.raises(InputError, match="no column 'text'"):
+        GPDRFRegressor(view_kernels={"text": k.Spectrum(1)}).fit(frame, y)
+
+
+def test_certainty_is_the_distance_of_the_two_most_probable_classes() -> None:
+    labels = np.digitize(X[:, 0], [-0.7, 0.7])
+    model = DRFClassifier(n_layers=1, **small(max_epochs=40)).fit(X, labels)
+    with torch.no_grad():
+        belief = model.model_.marginals(model.inputs_.points(model, X[:20]).values)
+    mean, var = belief.mean.numpy(), belief.var.numpy()
+    first, second = np.argsort(model.predict_proba(X[:20]), axis=1)[:, ::-1][:, :2].T
+    rows = np.arange(20)
+    v1, v2 = var[rows, first], var[rows, second]
+    apart = (mean[rows, first] - mean[rows, second]) ** 2
+    expected = 0.25 * np.log(0.25 * (v1 / v2 + v2 / v1 + 2)) + 0.25 * apart / (v1 + v2)
+    np.testing.assert_allclose(model.certainty(X[:20]), expected, rtol=1e-8, atol=1e-12)
+    middle, border = [[0.0, 0.0]], [[0.7, 0.0]]
+    for of in ("scores", "probabilities"):
+        assert model.certainty(middle, of) > model.certainty(border, of)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_layers": 0}, "n_layers must be a whole number of at least 1"),
+        ({"layer_kernel": "cubic"}, "layer_kernel must be one of rbf, arc-cosine"),
+        ({"frequencies": "fixed"}, "frequencies must be one of"),
+        ({"draws": "sobol"}, "draws must be one of"),
+        ({"feed_forward": 1}, "feed_forward must be True or False"),
+        ({"hyperparameters_after": 2.0}, "hyperparameters_after must be a share"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        DRFRegressor(**options).fit(X, Y)
+
+
+def test_objects_that_are_none() -> None:
+    with pytest.raises(InputError, match="X must be a list of objects"):
+        GPDRFClassifier(k.Spectrum(1)).fit("abc", LABELS)
+    with pytest.raises(InputError, match="several views need n_layers of at least 1"):
+        GPDRFRegressor(n_layers=0, views=[[0], [1]], **small_gp()).fit(X, Y)
