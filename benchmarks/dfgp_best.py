@@ -20,7 +20,7 @@ from harness import Benchmark, in_words, peer
 from stratagp.estimators import DFGPRegressor, GPRegressor
 from stratagp.kernels import RBF
 
-SPLITS, INDUCING, ITERATIONS = 3, 50, 150
+SPLITS, INDUCING, ITERATIONS = 5, 50, 150
 GRID = {"learning_rate": [0.03, 0.1], "max_leaf_nodes": [8, 31], "max_iter": [100, 400], "min_samples_leaf": [5]}
 MODELS = ("DFGP", "exact", "boosting")
 

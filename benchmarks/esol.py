@@ -1,4 +1,4 @@
-"""Solubility of molecules from their SMILES (ESOL, Delaney 2004) by exact Gaussian processes on graphs and fingerprints.
+"""Solubility of molecules from their SMILES (ESOL, Delaney 2004) by exact processes on graphs and fingerprints.
 
 1128 molecules, five random splits of 80 and 20 %; RMSE and negative log predictive density (NLPD) in log mol/l, and the
 share of test values inside the 95 % interval. `GPRegressor` with its defaults learns variances and noise.

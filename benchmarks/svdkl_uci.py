@@ -14,7 +14,8 @@ the state with the best log density of them.
   columns of more than 50 categories, and is judged on at most 20,000 of the test rows.
 
 SV-DKL and DNN+ start from the same network; all are trained for the same number of epochs in all, but for DNN+GP, whose
-processes come after them. The paper's figures for Diabetes are of 25 classes; this copy has the three of readmission. Seconds are of training.
+processes come after them. The paper's figures for Diabetes are of 25 classes; this copy has the three of readmission.
+Seconds are of training.
 """
 
 from __future__ import annotations

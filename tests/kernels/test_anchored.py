@@ -129,3 +129,12 @@ def test_greedy_anchors_are_pivots_of_a_cholesky_factorisation() -> None:
     assert len(k.choose_anchors(LETTERS, ["ab", "ba", "cd"], 3, way="greedy")) == 2  # the third adds nothing
     with pytest.raises(InputError, match="way must be one of"):
         k.choose_anchors(LETTERS, WORDS, 3, way="best")
+
+
+def test_anchors_of_kernels_with_functions_and_of_objects_without_features() -> None:
+    assert len(k.choose_anchors(k.Spectrum(1).replicate(2), WORDS, 3, way="medoids")) == 3
+    nothing = k.Spectrum(9, normalise=False)
+    for way in ("random", "medoids", "greedy"):
+        assert len(k.choose_anchors(nothing, ["a"] * 5, 3, way=way)) == 1
+    with pytest.raises(InputError, match="at least one object"):
+        k.choose_anchors(LETTERS, [], 3, way="greedy")

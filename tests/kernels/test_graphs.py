@@ -119,3 +119,9 @@ def test_settings_are_shown():
     assert repr(k.WeisfeilerLehman(2)) == "WeisfeilerLehman(2, variance=1)"
     assert repr(k.ShortestPath(nodes=False)) == "ShortestPath(nodes=False, variance=1)"
     assert torch.equal(k.WeisfeilerLehman(2, 1.5).diag(MANY[:2]), torch.tensor([1.5, 1.5]).double())
+
+
+def test_graphs_without_any_node():
+    empty = k.Graph([], [])
+    assert k.WeisfeilerLehman(2)([empty]).tolist() == [[1.0]]
+    assert k.WeisfeilerLehman(2)([empty], [k.Graph([], ["C"])]).tolist() == [[0.0]]

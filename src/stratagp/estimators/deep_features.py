@@ -27,6 +27,7 @@ from stratagp.models.gp_drf_start import last_targets, start_features
 
 _START_ROWS = 10_000  # that a start is made from
 _SOFTMAX_SAMPLES = 2  # of its functions, for each sample of hidden values
+_SINGLE_SAMPLES = 20  # of its functions, at least, where there are no hidden values
 
 
 class DeepFeaturesEstimator(Batched):
@@ -47,7 +48,8 @@ class DeepFeaturesEstimator(Batched):
         self._restrict("draws", DRAWS)
         for name, least in (("n_layers", self._least_layers), ("width", 1), ("n_features", 1), ("n_samples", 1)):
             check_whole_number(name, getattr(self, name), least)
-        if not isinstance(self.layer_kernel, Kernel) and self.layer_kernel not in KERNELS:
+        named = isinstance(self.layer_kernel, str) and self.layer_kernel in KERNELS
+        if not named and not isinstance(self.layer_kernel, Kernel):
             raise InputError(
                 f"layer_kernel must be one of {', '.join(KERNELS)}, or a kernel such as kernels.Matern(nu=1.5), got "
                 f"{self.layer_kernel!r}"
@@ -88,7 +90,8 @@ class DeepFeaturesEstimator(Batched):
         if self.n_layers:
             start_features(model, some.x, last_targets(likelihood, some.y, likelihood.functions(outputs)))
         if isinstance(likelihood, Softmax):
-            model.likelihood = Sampled(likelihood, _SOFTMAX_SAMPLES, generator)
+            samples = _SOFTMAX_SAMPLES if self.n_layers else max(_SINGLE_SAMPLES, self.n_samples)
+            model.likelihood = Sampled(likelihood, samples, generator)
         self.engine_, self.beliefs_ = AutoGPEngine(model, data), [model]
         self.histories_ = self._train_model(model, data, test, generator)
         model.dtype = torch.float64  # a prediction must not depend on the rows that are asked for with it
@@ -131,7 +134,7 @@ class DRFEstimator(DeepFeaturesEstimator):
         n_features: Any = 100,
         frequencies: Any = "var-fixed",
         draws: Any = "orthogonal",
-        feed_forward: Any = False,
+        feed_forward: Any = True,
         likelihood: Any = "auto",
         n_samples: Any = 5,
         frequencies_after: Any = 0.0,
@@ -182,5 +185,4 @@ class DRFEstimator(DeepFeaturesEstimator):
     @property
     def kernel_(self) -> Kernel:
         """The kernel of the first layer, with its learnt values."""
-        layer = self.model_.layer
-        return (layer.layers[0] if hasattr(layer, "layers") else layer).kernel
+        return self.model_.layer.layers[0].kernel

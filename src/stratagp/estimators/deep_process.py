@@ -174,7 +174,7 @@ class DeepProcessEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         if best.result is not None:
             self.result_ = best.result
             if not best.result.converged and self.max_iterations:
-                log.warning("the bound still rises after max_iterations=%d; more would raise it", self.max_iterations)
+                log.warning("training ended before the bound stopped rising: %s", best.result.message)
         self.engine_, self.beliefs_ = AutoGPEngine(best.model, data), [best.model]
 
     def _is_collapsed(self, likelihood: Likelihood, rows: int) -> bool:
@@ -195,8 +195,6 @@ class DeepProcessEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         m, views = self.n_inducing, self.inputs_.views
         relevant, stretch = None, 1.0 if collapsed and views is None else _NEARLY_LINEAR
         if views is None:
-            if self.view_kernels is not None:
-                raise InputError("view_kernels are for views: give views, or kernel for all processes")
             if self.inputs_.encoder is not None:
                 name_categories(kernel, self.inputs_.encoder)
             kernels: Any = kernel.bind(self.inputs_.columns)

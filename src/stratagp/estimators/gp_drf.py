@@ -79,7 +79,8 @@ class GPDRFRegressor(BatchedRegressor, GPDRFEstimator):
             in :class:`DFGPRegressor`. In a data frame, ``view_kernels={"text": kernels.Spectrum(3)}`` names a column of
             objects; the other columns are a view of numbers and categories.
         layer_kernel, n_layers, width, n_features, frequencies, draws: of random features, as in :class:`DRFRegressor`;
-            with ``n_layers=0`` the model is the sparse process itself.
+            with ``n_layers=0`` the model is the sparse process itself, a process for each score whatever
+            ``n_processes`` says, and without hidden values to sample.
         feed_forward: whether layers of random features after the first see the processes of the first layer too.
         others: as in :class:`DRFRegressor`.
 

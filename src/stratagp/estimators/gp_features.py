@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import InputError
+from stratagp.estimators.base import check_whole_number
 from stratagp.estimators.deep_features import DeepFeaturesEstimator
 from stratagp.estimators.engines import Data
 from stratagp.estimators.inputs import Points, name_categories
@@ -46,7 +47,7 @@ class GPDRFEstimator(DeepFeaturesEstimator):
         n_features: Any = 100,
         frequencies: Any = "var-fixed",
         draws: Any = "orthogonal",
-        feed_forward: Any = False,
+        feed_forward: Any = True,
         likelihood: Any = "auto",
         n_samples: Any = 5,
         frequencies_after: Any = 0.0,
@@ -93,6 +94,9 @@ class GPDRFEstimator(DeepFeaturesEstimator):
     def _check_options(self) -> None:
         super()._check_options()
         self._restrict("anchors", WAYS)
+        check_whole_number("n_processes", self.n_processes, 1)
+        if self.kernel is not None and not self.kernel.takes_tensors and (self.views or self.view_kernels):
+            raise InputError("kernel is over objects, a list of which X must be: leave out views and view_kernels")
 
     def _learn_inputs(self, X: Any) -> tuple[Kernel, Points]:
         """The kernel of the processes of columns, and the rows as points; objects become rows of similarities."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -13,6 +14,7 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from stratagp.data import GaussianImputer, TableEncoder, needs_encoding
+from stratagp.data.tables import is_frame
 from stratagp.errors import InputError
 from stratagp.kernels import RBF, Kernel, OnColumns, Product
 from stratagp.parameters import positive
@@ -185,6 +187,11 @@ def _imputes(estimator: Any) -> bool:
 
 def check_objects(X: Any) -> list[Any]:
     """Objects as a list."""
+    if (is_frame(X) and getattr(X, "ndim", 2) == 2) or isinstance(X, Mapping):
+        raise InputError(
+            f"X must be a list of objects, one for each row, got {type(X).__name__}: give one column of it, X['text'], "
+            "or let view_kernels={'text': kernel} name it where the estimator has that option"
+        )
     if isinstance(X, (str, bytes)) or not hasattr(X, "__len__"):
         raise InputError(f"X must be a list of objects, one for each row, got {type(X).__name__}")
     if len(X) == 0:

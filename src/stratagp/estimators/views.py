@@ -18,6 +18,8 @@ from stratagp.estimators.inputs import Inputs, Points, check_objects
 from stratagp.kernels import RBF, Anchors, Kernel, choose_anchors
 from stratagp.kernels.columns import column_position
 
+_REST = "columns"  # the view of all columns of a frame that are no objects
+
 
 class ViewInputs(Inputs):
     """Tables whose columns belong to views; or an array or list of objects for each view, put side by side.
@@ -48,6 +50,8 @@ class ViewInputs(Inputs):
         """Learn from the training rows and their views, and return them as points."""
         named = self._named(X)
         if named is None:
+            if self.asked is None and self.given is not None:
+                raise InputError("view_kernels are for views: give views, X as a list of them, or kernel for all")
             points = super().learn(estimator, X)
             self.views = None if self.asked is None else self._resolved(estimator, self.asked)
             self.own_kernels = {} if self.views is None else _by_name(self.given, list(self.views))
@@ -142,8 +146,10 @@ class ViewInputs(Inputs):
             if frame[name].isna().any():
                 row = int(np.flatnonzero(frame[name].isna())[0])
                 raise InputError(f"X: column {name!r} has missing objects, the first in row {row}: drop or fill them")
+        if _REST in names:
+            raise InputError(f"X: a column of objects must not be called {_REST!r}, which stands for all other columns")
         rest = frame.drop(columns=names)
-        return {**{str(name): frame[name].tolist() for name in names}, **({"columns": rest} if rest.shape[1] else {})}
+        return {**{str(name): frame[name].tolist() for name in names}, **({_REST: rest} if rest.shape[1] else {})}
 
     def _resolved(self, estimator: Any, asked: Any) -> dict[str, list[int]]:
         if not isinstance(asked, (Mapping, list, tuple)) or not asked:

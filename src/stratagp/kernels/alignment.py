@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from stratagp.errors import InputError
 from stratagp.kernels.arrays import array_objects, both_arrays, fixed_bandwidth, scaled
 from stratagp.kernels.objects import KernelCache, ObjectKernel
+from stratagp.kernels.settings import whole
 from stratagp.parameters import OPEN, Parameter, Value, format_value
 
 _CELLS = 2**22  # of pairs of frames that are compared at a time
@@ -50,9 +51,7 @@ class GlobalAlignment(ObjectKernel):
         normalise: bool = True,
     ) -> None:
         super().__init__(variance, lengthscale, normalise)
-        if not isinstance(triangular, int) or triangular < 0:
-            raise InputError(f"triangular must be a whole number of steps, or 0 for no limit, got {triangular!r}")
-        self.bandwidth, self.triangular = fixed_bandwidth(bandwidth), triangular
+        self.bandwidth, self.triangular = fixed_bandwidth(bandwidth), whole(triangular, "triangular", 0)
 
     def compare(self, x: Sequence[Any], z: Sequence[Any]) -> KernelCache:
         """All pairs; where the kernel is normalised they are so already, since plain ones may leave all range."""

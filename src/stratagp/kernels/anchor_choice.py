@@ -47,13 +47,21 @@ def choose_anchors(
     """
     if way not in WAYS:
         raise InputError(f"way must be one of {', '.join(WAYS)}, got {way!r}")
+    if count < 1 or not len(objects):
+        raise InputError(f"anchors are at least one of at least one object, got count={count} of {len(objects)}")
     if way == "random":
         return _distinct(kernel, objects, count, generator)
     pool = _distinct(kernel, objects, max(_POOL, 3 * count), generator).sort().values
+    K = _covariance(kernel, [objects[i] for i in pool])
+    chosen = _greedy(K, count) if way == "greedy" else _medoids(K, count, generator)
+    return pool[chosen] if len(chosen) else pool[:1]
+
+
+def _covariance(kernel: Kernel, objects: list[Any]) -> Float[Tensor, "n n"]:
+    """Of all pairs, on average over the functions of a kernel that has several."""
     with torch.no_grad():
-        K = kernel([objects[i] for i in pool])
-    K = K if K.dim() == 2 else K.mean(0)
-    return pool[_greedy(K, count) if way == "greedy" else _medoids(K, count, generator)]
+        K = kernel(objects)
+    return K if K.dim() == 2 else K.mean(0)
 
 
 def _distinct(
@@ -64,8 +72,7 @@ def _distinct(
     kept: list[int] = []
     for block in order.split(max(1, count)):
         new = block.tolist()
-        with torch.no_grad():
-            K = kernel([objects[i] for i in (*kept, *new)])
+        K = _covariance(kernel, [objects[i] for i in (*kept, *new)])
         own, places = K.diagonal(), list(range(len(kept)))
         most = (own.clamp_min(0)[:, None] * own.clamp_min(0)).sqrt()
         if bool((K.abs() > most * (1 + 1e-6) + 1e-300).any()):
@@ -93,7 +100,7 @@ def _greedy(K: Float[Tensor, "n n"], count: int) -> Int[Tensor, " m"]:
         left = (left - rows[step].square()).clamp_min(0)
         left[i] = 0
         chosen.append(i)
-    return torch.tensor(chosen)
+    return torch.tensor(chosen, dtype=torch.long)
 
 
 def _medoids(K: Float[Tensor, "n n"], count: int, generator: torch.Generator | None) -> Int[Tensor, " m"]:

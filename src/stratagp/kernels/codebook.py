@@ -11,6 +11,7 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.kernels.arrays import array_objects
+from stratagp.kernels.settings import whole
 
 _FRAMES = 2**14  # that are compared with the centres at a time
 
@@ -30,9 +31,7 @@ class Codebook:
     """
 
     def __init__(self, size: int = 64, random_state: int = 0) -> None:
-        if not isinstance(size, int) or size < 1:
-            raise InputError(f"size must be a whole number from 1, got {size!r}")
-        self.size, self.random_state = size, random_state
+        self.size, self.random_state = whole(size, "size"), random_state
         self.mean, self.scale, self.centres = (torch.zeros(0, dtype=torch.float64) for _ in range(3))
 
     def fit(self, sequences: Sequence[Any]) -> Codebook:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from stratagp.kernels.objects import KernelCache
 
-_DENSE = 0.02  # the share of counts that are not zero above which plain matrix products are faster
+_DENSE = 0.045  # the share of counts that are not zero above which plain matrix products are faster
 _CELLS = 2**26  # of a dense block of counts, at most
 
 

@@ -15,6 +15,7 @@ from stratagp.errors import InputError
 from stratagp.kernels.counts import Counted
 from stratagp.kernels.encoded import parsed
 from stratagp.kernels.objects import ObjectKernel
+from stratagp.kernels.settings import whole
 from stratagp.parameters import OPEN, Parameter, Value
 
 _NONE = np.zeros(0, np.int64)
@@ -132,7 +133,7 @@ def _refined(pool: _Pool, labels: np.ndarray) -> np.ndarray:
     seen = pool.bonds * (labels.max(initial=0) + 1) + labels[pool.heads]
     seen = seen[np.lexsort((seen, pool.tails))]
     ends = np.cumsum(np.bincount(pool.tails, minlength=len(labels))).tolist()
-    starts = [0, *ends[:-1]]
+    starts = [0, *ends][:-1]
     return _numbered(
         (label, seen[start:end].tobytes()) for label, start, end in zip(labels.tolist(), starts, ends, strict=True)
     )
@@ -184,9 +185,7 @@ class WeisfeilerLehman(_GraphKernel):
         parse: Callable[[Any], Any] | None = None,
     ) -> None:
         super().__init__(variance, lengthscale, normalise, parse)
-        if not isinstance(iterations, int) or iterations < 0:
-            raise InputError(f"iterations must be a whole number from 0, got {iterations!r}")
-        self.iterations = iterations
+        self.iterations = whole(iterations, "iterations", 0)
 
     def counts(self, objects: Sequence[Any]) -> sparse.csr_array:
         """How many nodes of each graph have each label, original or refined."""

@@ -16,7 +16,7 @@ from stratagp.errors import InputError
 from stratagp.kernels.counts import gram
 from stratagp.kernels.encoded import parsed
 from stratagp.kernels.graphs import Graph
-from stratagp.kernels.objects import KernelCache, ObjectKernel
+from stratagp.kernels.objects import ObjectKernel
 from stratagp.parameters import OPEN, Parameter, Value
 
 _UNARY = 16  # ones a count, on average, above which counts are compared by their distance
@@ -65,10 +65,6 @@ class Tanimoto(ObjectKernel):
     def self_similarity(self, a: Sequence[Any]) -> Float[Tensor, " n"]:
         """One each."""
         return torch.ones(len(a), dtype=torch.float64)
-
-    def compare(self, x: Sequence[Any], z: Sequence[Any]) -> KernelCache:
-        """All pairs."""
-        return KernelCache(self.similarity(x, z), self.self_similarity(x), self.self_similarity(z))
 
 
 def _features(objects: Sequence[Any]) -> sparse.csr_array:

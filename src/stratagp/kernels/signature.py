@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from stratagp.errors import InputError
 from stratagp.kernels.arrays import array_objects, both_arrays
 from stratagp.kernels.objects import KernelCache, ObjectKernel
+from stratagp.kernels.settings import above_zero, whole
 from stratagp.parameters import OPEN, Parameter, Value
 
 _FEATURES = 2**18  # of one path, at most
@@ -52,22 +53,21 @@ class Signature(ObjectKernel):
         normalise: bool = True,
     ) -> None:
         super().__init__(variance, lengthscale, normalise)
-        if not isinstance(depth, int) or depth < 1:
-            raise InputError(f"depth must be a whole number from 1, got {depth!r}")
-        if not isinstance(scale, (int, float)) or not 0 < scale < float("inf"):
-            raise InputError(f"scale must be a positive number, got {scale!r}")
-        self.depth, self.time, self.base_point, self.scale = depth, time, base_point, float(scale)
+        self.depth, self.scale = whole(depth, "depth"), above_zero(scale, "scale")
+        self.time, self.base_point = time, base_point
 
     def compare(self, x: Sequence[Any], z: Sequence[Any]) -> KernelCache:
         """All pairs, in blocks of features."""
         left, right = both_arrays(x, z, "Signature")
-        cross, right_own = torch.zeros(len(left), len(right), dtype=torch.float64), self._own(right)
+        cross = torch.zeros(len(left), len(right), dtype=torch.float64)
+        own, their_own = cross.new_zeros(len(left)), cross.new_zeros(len(right))
         for columns in self._blocks(right):
             their = self._signatures(right[columns])
+            their_own[columns] = their.square().sum(1)
             for rows in self._blocks(left):
                 ours = their if z is x and rows == columns else self._signatures(left[rows])
-                cross[rows, columns] = ours @ their.mT
-        return KernelCache(cross, right_own if z is x else self._own(left), right_own)
+                cross[rows, columns], own[rows] = ours @ their.mT, ours.square().sum(1)
+        return KernelCache(cross, own if len(right) else self._own(left), their_own)
 
     def similarity(self, a: Sequence[Any], b: Sequence[Any]) -> Float[Tensor, "n m"]:
         """The products of all pairs of signatures."""

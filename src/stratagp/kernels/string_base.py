@@ -8,7 +8,6 @@ sequence too short for any feature is alike to others of its sort alone.
 
 from __future__ import annotations
 
-import operator
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from collections.abc import Set as AbstractSet
@@ -19,29 +18,12 @@ from scipy import sparse
 from stratagp.errors import InputError
 from stratagp.kernels.counts import Counted
 from stratagp.kernels.objects import ObjectKernel
+from stratagp.kernels.settings import whole
 from stratagp.kernels.string_patterns import Pattern, count_patterns
 from stratagp.kernels.symbols import Symbols, encode
 from stratagp.parameters import OPEN, Parameter, Value
 
-Unknown = Hashable | AbstractSet[Hashable]
-
-
-def whole(value: Any, name: str, least: int = 1) -> int:
-    """A setting that is a whole number of at least ``least``."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = least - 1
-    if number < least:
-        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return number
-
-
-def share(value: Any, name: str) -> float:
-    """A setting in (0, 1]."""
-    if not isinstance(value, (int, float)) or not 0 < value <= 1:
-        raise InputError(f"{name} must be a number above 0 and at most 1, got {value!r}")
-    return float(value)
+Unknown = Hashable | AbstractSet[Hashable] | list[Hashable]
 
 
 class StringKernel(ObjectKernel):
@@ -66,6 +48,7 @@ class StringKernel(ObjectKernel):
         normalise: bool = True,
     ) -> None:
         super().__init__(variance, lengthscale, normalise)
+        skipped_symbols(unknown)
         self.unknown, self.positions = unknown, whole(positions, "positions")
 
     @abstractmethod
@@ -74,7 +57,13 @@ class StringKernel(ObjectKernel):
 
     def encode(self, objects: Sequence[Any]) -> Symbols:
         """The sequences as whole numbers, with −1 for what is to be skipped."""
-        return encode(objects, skipped_symbols(self.unknown))
+        skipped = skipped_symbols(self.unknown)
+        long = [symbol for symbol in skipped if isinstance(symbol, str) and len(symbol) > 1]
+        if long and any(isinstance(item, str) for item in objects):
+            raise InputError(
+                f"unknown={long[0]!r} is no symbol of a text, whose symbols are letters: set({long[0]!r})?"
+            )
+        return encode(objects, skipped)
 
     def _settings(self) -> str:
         shown = [self._own_settings(), "" if self.unknown is None else f"unknown={self.unknown!r}"]
@@ -87,9 +76,13 @@ class StringKernel(ObjectKernel):
 
 
 def skipped_symbols(unknown: Unknown) -> AbstractSet[Hashable]:
-    """One symbol or a set of them, as a set."""
+    """One symbol, or a set or list of them, as a set."""
     if isinstance(unknown, AbstractSet):
         return unknown
+    if isinstance(unknown, list):
+        return set(unknown)
+    if not isinstance(unknown, Hashable):
+        raise InputError(f"unknown must be a symbol, or a set of symbols, got {unknown!r}")
     return set() if unknown is None else {unknown}
 
 

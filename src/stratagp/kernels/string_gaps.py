@@ -6,7 +6,8 @@ from itertools import combinations, product
 from typing import Any
 
 from stratagp.errors import InputError
-from stratagp.kernels.string_base import CountingKernel, Unknown, share, whole
+from stratagp.kernels.settings import share, whole
+from stratagp.kernels.string_base import CountingKernel, Unknown
 from stratagp.kernels.string_patterns import Pattern
 from stratagp.parameters import OPEN, Parameter, Value
 

@@ -16,7 +16,8 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.kernels.counts import gram, squared_norms
 from stratagp.kernels.objects import KernelCache
-from stratagp.kernels.string_base import CountingKernel, StringKernel, Unknown, share, skipped_symbols, whole
+from stratagp.kernels.settings import share, whole
+from stratagp.kernels.string_base import CountingKernel, StringKernel, Unknown, skipped_symbols
 from stratagp.kernels.string_patterns import Pattern, count_patterns
 from stratagp.kernels.symbols import Symbols, encode
 from stratagp.parameters import OPEN, Parameter, Value

@@ -16,7 +16,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from stratagp.kernels.objects import KernelCache, ObjectKernel
-from stratagp.kernels.string_base import Unknown, share, skipped_symbols, whole
+from stratagp.kernels.settings import share, whole
+from stratagp.kernels.string_base import Unknown, skipped_symbols
 from stratagp.kernels.symbols import Symbols, encode
 from stratagp.parameters import OPEN, Parameter, Value
 

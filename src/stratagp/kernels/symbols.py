@@ -42,7 +42,7 @@ def encode(
     >>> encode(["ACA", ["C", "G"], [7, 7]], skipped={"G"})
     Symbols(codes=array([ 0,  1,  0,  1, -1,  2,  2]), lengths=array([3, 2, 2]), size=3)
     """
-    plain = [_plain(item, i) for i, item in enumerate(objects)]
+    plain = [_plain(item) for item in objects]
     lengths = np.array([len(item) for item in plain], dtype=np.int64)
     kinds = np.array([_KINDS[type(item)] for item in plain], dtype=np.int64)
     owner = np.repeat(kinds, lengths)
@@ -77,7 +77,7 @@ def renumber(
     return distinct + lowest, place[moved]
 
 
-def _plain(item: Any, i: int) -> str | bytes | np.ndarray | list[Any]:
+def _plain(item: Any) -> str | bytes | np.ndarray | list[Any]:
     """One of four types, without a look at single symbols."""
     if isinstance(item, str):
         return str(item)
@@ -86,11 +86,11 @@ def _plain(item: Any, i: int) -> str | bytes | np.ndarray | list[Any]:
     if isinstance(item, (list, tuple)):
         return list(item)
     if not hasattr(item, "__array__"):
-        raise InputError(f"sequence {i} is of type {type(item).__name__}; {_SHOWN}")
+        raise InputError(f"a sequence is {item!r:.40}, of type {type(item).__name__}; {_SHOWN}")
     array = np.asarray(item)
     if array.ndim != 1 or (array.dtype.kind not in "iubOUS" and array.size):
         raise InputError(
-            f"sequence {i} is an array of {array.dtype} of shape {array.shape}; {_SHOWN}. Measurements become symbols "
+            f"a sequence is an array of {array.dtype} of shape {array.shape}; {_SHOWN}. Measurements become symbols "
             "by a codebook: the number of the nearest of a few typical values"
         )
     return array.astype(np.int64) if np.can_cast(array.dtype, np.int64) else array.tolist()

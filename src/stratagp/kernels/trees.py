@@ -19,6 +19,7 @@ from stratagp.errors import InputError
 from stratagp.kernels.counts import Counted
 from stratagp.kernels.encoded import parsed
 from stratagp.kernels.objects import KernelCache, ObjectKernel
+from stratagp.kernels.settings import share
 from stratagp.parameters import OPEN, Parameter, Value
 
 _NODES = 4096  # of either side that are compared at a time
@@ -143,9 +144,7 @@ class SubsetTree(ObjectKernel):
         parse: Callable[[Any], Any] | None = None,
     ) -> None:
         super().__init__(variance, lengthscale, normalise)
-        if not isinstance(decay, (int, float)) or not 0 < decay <= 1:
-            raise InputError(f"decay must be above 0 and at most 1, got {decay!r}")
-        self.decay, self.parse = float(decay), parse
+        self.decay, self.parse = share(decay, "decay"), parse
 
     def compare(self, x: Sequence[Any], z: Sequence[Any]) -> KernelCache:
         """All pairs of trees, in blocks; each subtree that occurs more than once is compared once."""

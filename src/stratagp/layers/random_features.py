@@ -57,7 +57,8 @@ class RandomFeatures(Layer):
         outputs: how many functions.
         n_features: frequencies ``M``; there are twice as many features with cosines and sines.
         frequencies: "prior-fixed", "var-fixed" or "var-resampled".
-        draws: how frequencies are drawn, "independent", "orthogonal" or "quasi".
+        draws: how frequencies are drawn, "independent", "orthogonal" or "quasi"; those that are drawn anew always
+            independently, as their divergence supposes.
         n_samples: with "var-resampled", how many frequencies are drawn for points without a sample axis.
         generator: where frequencies come from, now and when they are drawn anew.
 
@@ -192,7 +193,7 @@ class RandomFeatures(Layer):
 
     def _resampled(self, count: int, generator: torch.Generator | None) -> Float[Tensor, "s f c"]:
         f, c = self.normal.shape
-        return directions(f, c, self.draws, generator, count)[0].to(self.normal)
+        return directions(f, c, "independent", generator, count)[0].to(self.normal)
 
     def _count(self, x: Tensor, count: int) -> int:
         return count if x.dim() == 2 else len(x)

@@ -32,6 +32,8 @@ class SideBySide(Layer):
         super().__init__()
         if not layers:
             raise InputError("SideBySide needs at least one layer")
+        if not all(isinstance(layer, Inducing) for layer in layers):
+            raise InputError("SideBySide takes sparse processes, layers of type Inducing, alone")
         self.layers = nn.ModuleList(layers)
 
     def forward(self, x: Any) -> Gaussian:

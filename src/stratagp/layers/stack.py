@@ -144,7 +144,8 @@ class Stack(Layer):
     @property
     def is_uncertain(self) -> bool:
         """Whether the last layer sees distributions and not values."""
-        return not all(isinstance(layer, Features) for layer in self.sequence[:-1])
+        resampled = any(isinstance(one, RandomFeatures) and one.frequencies == "var-resampled" for one in self.sequence)
+        return resampled or not all(isinstance(layer, Features) for layer in self.sequence[:-1])
 
     @property
     def sequence(self) -> list[Layer]:

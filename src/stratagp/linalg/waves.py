@@ -134,8 +134,8 @@ def _blocks(samples: int, n: int, f: int) -> list[_Block]:
     rows, count = max(1, min(n, _BLOCK // f)), max(1, min(samples, _BLOCK // max(1, n * f)))
     return [
         _Block(slice(i, min(i + count, samples)), slice(start, min(start + rows, n)))
-        for i in range(0, samples, count)
-        for start in range(0, n, rows)
+        for i in range(0, max(1, samples), count)
+        for start in range(0, max(1, n), rows)
     ]
 
 

@@ -87,7 +87,8 @@ class Chain(Parameterised):
             for _ in self._chunks(part, name):
                 pass
         if natural is None:
-            natural = objective is lower_bound and not _is_noisy(self.likelihood)
+            sampled = isinstance(self.layer, Stack) and self.layer.is_uncertain and self.layer.propagate == "samples"
+            natural = objective is lower_bound and not sampled and not _is_noisy(self.likelihood)
         posteriors = (_gaussians(self.layer) if natural else []) if isinstance(natural, bool) else list(natural)
 
         def value(x: Tensor, y: Tensor) -> Tensor:
@@ -172,7 +173,8 @@ class Chain(Parameterised):
             self.train(training)
 
     def _rows_at_once(self, whole: bool) -> int:
-        return _DEEP_ROWS if whole and isinstance(self.layer, Stack) and self.layer.is_uncertain else _ROWS
+        deep = isinstance(self.layer, Stack) and self.layer.is_uncertain
+        return _DEEP_ROWS if deep and (whole or self.layer.propagate == "samples") else _ROWS
 
     def _chunks(self, data: Any, name: str, whole: bool = False) -> Iterator[Tensor]:
         """Rows in order, a bounded number at a time; missing values are refused by their row."""

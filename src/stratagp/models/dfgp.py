@@ -94,11 +94,14 @@ def hidden_layer(
 
 
 @torch.no_grad()
-def start_at(layer: Inducing, x: Float[Tensor, "n d"], targets: Float[Tensor, "n q"]) -> None:
-    """Let the expected functions of a layer be those nearest to ``targets`` at rows ``x``, by least squares."""
+def start_at(layer: Inducing, x: Float[Tensor, "n d"], targets: Float[Tensor, "n q"], ridge: float = _RIDGE) -> None:
+    """Let the expected functions of a layer be those nearest to ``targets`` at rows ``x``, by least squares.
+
+    ``ridge`` is a share of the mean square of what they are made of.
+    """
     a = lower_times(layer.whitener(), layer.kernel(layer.z, x.expand(targets.shape[1], -1, -1)))
-    ridge = _RIDGE * a.square().mean((1, 2))[:, None, None] * len(x) * torch.eye(a.shape[1], dtype=a.dtype)
-    fitted = torch.linalg.solve(a @ a.mT + ridge, a @ targets.mT[..., None]).squeeze(-1)
+    level = ridge * a.square().mean((1, 2))[:, None, None] * len(x) * torch.eye(a.shape[1], dtype=a.dtype)
+    fitted = torch.linalg.solve(a @ a.mT + level, a @ targets.mT[..., None]).squeeze(-1)
     layer.posterior.mean.copy_(fitted)
 
 

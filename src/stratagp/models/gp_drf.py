@@ -161,7 +161,10 @@ def fit_drf(
             raise InputError(f"{name} must be a share from 0 to 1, got {share}")
     rows = Batches((table(x, "x"), table(y, "y")), batch_size, torch.Generator(), model.dtype)
     total = rows.total(epochs, steps)
-    free = [round(share * total) for share in shares.values()]  # the step from which each moves
+    can_rest = [bool(_resting(model, *which)) for which in ((True, False), (False, True))]
+    free = [round(share * total * can) for share, can in zip(shares.values(), can_rest, strict=True)]  # first steps
+    given = options.pop("parameters", None)
+    allowed = {id(parameter) for parameter in (model.parameters() if given is None else given)}
     limit = options.pop("seconds", None)
     histories: list[History] = []
     if isinstance(model.layer, Stack):
@@ -170,7 +173,7 @@ def fit_drf(
     for start, end in itertools.pairwise(sorted({0, total, *free})):
         resting = _resting(model, *(start < step for step in free))
         options |= {
-            "parameters": [p for p in model.parameters() if id(p) not in resting],
+            "parameters": [p for p in model.parameters() if id(p) in allowed - resting],
             "schedule": _part(schedule, start / total, end / total),
             "seconds": None if limit is None else max(1e-3, limit - sum(history.seconds for history in histories)),
         }

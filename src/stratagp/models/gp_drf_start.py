@@ -18,15 +18,15 @@ from torch.nn.functional import one_hot
 
 from stratagp.kernels import Kernel
 from stratagp.layers import Inducing, Layer, RandomFeatures, Stack
-from stratagp.likelihoods import Bernoulli, GaussianNoise, LaplaceNoise, Likelihood, Softmax, StudentT
+from stratagp.likelihoods import GPRN, Bernoulli, GaussianNoise, LaplaceNoise, Likelihood, Softmax, StudentT
 from stratagp.models.chain import Chain
 from stratagp.models.dfgp import principal_targets, start_at
 from stratagp.parameters import Parameter, real
 from stratagp.training.start import spreads, start_from_data
 from stratagp.types import Gaussian
 
-_RIDGE = 1e-3  # of least squares, as a share of the mean square of the features
-_CERTAINTY = 0.1  # standard deviation of weights, and of whitened values, at the start
+_RIDGE = 0.03  # of least squares, as a share of the mean square of the features
+_CERTAINTY = 0.3  # standard deviation of weights, and of whitened values, at the start
 _SCORE = 4.0  # by how much the score of a label exceeds those of others, where least squares were certain of it
 
 
@@ -56,7 +56,7 @@ def first_layer(
     functions = targets.shape[1]
     places: Parameter = real(z.expand(functions, -1, -1).clone(), trainable=learn_points, name="z", unit=spreads(z))
     layer = Inducing(own.replicate(functions), places)
-    start_at(layer, x, targets)
+    start_at(layer, x, targets, _RIDGE)
     with torch.no_grad():
         layer.posterior.scale.mul_(_CERTAINTY)
     return layer
@@ -84,7 +84,11 @@ def last_targets(likelihood: Likelihood, y: Float[Tensor, "n p"], functions: int
         return _SCORE * (y - 0.5)
     if isinstance(likelihood, Softmax):
         return _SCORE * (one_hot(y[:, 0].long(), functions).to(y) - 1 / functions)
-    return y.new_full((len(y), functions), float(likelihood.start(y)))
+    found = y.new_full((len(y), functions), float(likelihood.start(y)))
+    if isinstance(likelihood, GPRN):  # with nodes and weights at zero no gradient moves either
+        found[:, functions - likelihood.n_nodes :] = 1.0
+        found[:, : y.shape[1]] = y
+    return found
 
 
 @torch.no_grad()
@@ -108,7 +112,7 @@ def start_features(model: Chain, x: Float[Tensor, "n d"], targets: Float[Tensor,
 
 
 def _fit(layer: RandomFeatures, h: Float[Tensor, "n d"], targets: Float[Tensor, "n q"]) -> None:
-    """Weights by least squares, known to a tenth; so are frequencies, where other draws of them would spoil these."""
+    """Weights by least squares; where other draws of frequencies would spoil these, they are settled too."""
     if layer.frequencies == "var-resampled":
         layer.settle_frequencies(_CERTAINTY)
     phi = layer.features(h)
