@@ -31,7 +31,7 @@ LABELS = np.where(np.median(PAIRS) < PAIRS, "many", "few")
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Toys need no thousands of steps."""
-    monkeypatch.setattr("stratagp.estimators.batched.Batched.least_steps", 60)
+    monkeypatch.setattr("stratagp.estimators.deep_features.DeepFeaturesEstimator.least_steps", 80)
 
 
 def small(**given: Any) -> dict[str, Any]:
