@@ -53,7 +53,8 @@ CHECKED = {"width": 2, "n_features": 8, "n_samples": 1, "max_epochs": 1, "rate":
         GPDRFClassifier(n_processes=2, n_inducing=6, n_layers=1, **CHECKED),
     ]
 )
-def test_scikit_learn_accepts_them(estimator: Any, check: Any) -> None:
+def test_scikit_learn_accepts_them(estimator: Any, check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratagp.estimators.deep_features.DeepFeaturesEstimator.least_steps", 10)
     check(estimator)
 
 
