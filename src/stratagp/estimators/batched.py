@@ -13,6 +13,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from stratagp import likelihoods as lik
 from stratagp.data import TargetScale
@@ -87,6 +88,10 @@ class Batched(GPEstimator):
 
     def _function(self, points: Any) -> np.ndarray:
         return as_array(self.engine_.model.marginals(points).mean)
+
+    def _numbers(self, y: Tensor) -> Tensor:
+        """Targets as least squares see them: classes by their indicators."""
+        return one_hot(y[:, 0].long()).double() if self.of_classes else y
 
     def _start_targets(self, y: Tensor) -> Tensor:
         return y[:, 0]

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from stratagp.errors import InputError
 from stratagp.estimators.base import check_whole_number
@@ -112,9 +111,6 @@ class DeepFeaturesEstimator(Batched):
             progress=self.verbose,
             **options,
         )
-
-    def _numbers(self, y: Tensor) -> Tensor:
-        return one_hot(y[:, 0].long()).double() if self.of_classes else y
 
     def _kernel_columns(self) -> list[str]:
         return []  # kernels of different layers see different columns

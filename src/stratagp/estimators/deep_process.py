@@ -10,7 +10,6 @@ import torch
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from stratagp.errors import InputError
 from stratagp.estimators.base import check_whole_number
@@ -218,9 +217,6 @@ class DeepProcessEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
                 h = _stacked(layers)(data.x).mean
             layers.append(hidden_layer(h, h, RBF(ard=h.shape[1]), m, generator))
         return Start(_stacked(layers), output_kernel(self.output_kernel, targets.shape[1]), data.x)
-
-    def _numbers(self, y: Tensor) -> Tensor:
-        return one_hot(y[:, 0].long()).double() if self.of_classes else y
 
     def _latent(self, X: Any, layers: int = -1) -> Gaussian:
         check_is_fitted(self, "beliefs_")

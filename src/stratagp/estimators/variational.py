@@ -119,11 +119,11 @@ class VariationalEstimator(Batched):
     ) -> None:
         """Put the model together from start values of the data, and train it."""
         self._forget()
-        objects = isinstance(self.inputs_, ObjectInputs)
+        z = self.inputs_.anchor_rows() if isinstance(self.inputs_, ObjectInputs) else None
+        objects = z is not None
         if self.precision == "float32" and not objects:
             warn_of_rounding(points.values, self.inputs_.columns, "standardise='both', or precision='float64'")
         generator, x = torch.Generator().manual_seed(self._seed()), points.values
-        z = self.inputs_.anchor_rows() if isinstance(self.inputs_, ObjectInputs) else None
         start_from_data(kernel, x if z is None else z, self._start_targets(y), self._latent_variance())
         refuse_bad_targets(likelihood, y, outputs)
         start = likelihood.start(y[torch.randperm(len(y), generator=generator)[:_ROWS]])

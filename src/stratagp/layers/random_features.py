@@ -86,7 +86,7 @@ class RandomFeatures(Layer):
         _check(kernel, frequencies, dim=dim, outputs=outputs, n_features=n_features, n_samples=n_samples)
         self.kernel: Any = kernel.bind(dim)
         self.kernel._check_columns(dim)
-        self.dim, self.draws, self.frequencies = dim, draws, frequencies
+        self.dim, self.frequencies = dim, frequencies
         self.n_samples, self.generator = n_samples, generator
         self.posterior = DiagonalGaussian(n_features * (1 if self._is_rectified else 2), outputs)
         nn.init.constant_(self.posterior.log_scale, _LOG_SCALE)
