@@ -27,7 +27,7 @@ from stratagp.kernels import RBF, ArcCosine, Kernel
 from stratagp.layers import Inducing, RandomFeatures, SideBySide, Stack
 from stratagp.likelihoods import Likelihood
 from stratagp.models.chain import Chain, table
-from stratagp.training.batches import Batches
+from stratagp.training.batches import Batches, total_steps
 from stratagp.training.loop import History
 from stratagp.training.schedules import Schedule, cosine
 
@@ -160,7 +160,7 @@ def fit_drf(
         if not 0 <= share <= 1:
             raise InputError(f"{name} must be a share from 0 to 1, got {share}")
     rows = Batches((table(x, "x"), table(y, "y")), batch_size, torch.Generator(), model.dtype)
-    total = rows.total(epochs, steps)
+    total = total_steps(rows, epochs, steps)
     can_rest = [bool(_resting(model, *which)) for which in ((True, False), (False, True))]
     free = [round(share * total * can) for share, can in zip(shares.values(), can_rest, strict=True)]  # first steps
     given = options.pop("parameters", None)

@@ -6,53 +6,33 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
-from stratagp.errors import ConvergenceWarning, InputError, NotPositiveDefiniteError
+from stratagp.errors import ConvergenceWarning, InputError
 from stratagp.posteriors import FullGaussian
-from stratagp.training.batches import Batches
+from stratagp.training.batches import Batches, BatchStream, Streamed, total_steps
 from stratagp.training.batches import rows as rows
+from stratagp.training.checkpoint import EXIT_CODE, Checkpoint, Stage, all_tensors, generators, termination
 from stratagp.training.optimisers import Mover, Rates, Snapshot, chosen, only
 from stratagp.training.progress import Meter, log, meter
+from stratagp.training.run import OUT_OF_TIME, TERMINATED, Best, Run
+from stratagp.training.run import History as History
 from stratagp.training.schedules import Schedule
 from stratagp.training.schedules import cosine as cosine
+from stratagp.training.world import World
 
-_KEEP_EVERY = 50  # steps between two good states that are kept
-_FALL = 10.0  # times its size (and a nat a row) that the objective may lose since the last good state
 _HALVINGS = 10  # of the step, before a diverging training is given up
-_FAULTS = (NotPositiveDefiniteError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
-
-
-@dataclass
-class History:
-    """What happened in training.
-
-    ``values`` has the mean objective of each epoch, ``scores`` the score after it and ``times`` the seconds from the
-    start to its end. ``ending`` is "finished", "no more progress", "out of time", "diverged" or "interrupted".
-    """
-
-    values: list[float] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)
-    times: list[float] = field(default_factory=list)
-    steps: int = 0
-    seconds: float = 0.0
-    halvings: int = 0
-    ending: str = "finished"
-
-    @property
-    def cut_short(self) -> bool:
-        """Whether training was interrupted, ran out of time or diverged: what was to come after it should not."""
-        return self.ending in ("interrupted", "out of time", "diverged")
 
 
 def train(
     objective: Callable[..., Tensor],
     module: nn.Module,
-    data: Sequence[Any],
+    data: Sequence[Any] | Streamed,
     *,
     batch_size: int = 1024,
     epochs: int | None = None,
@@ -73,6 +53,7 @@ def train(
     patience: int | None = None,
     progress: bool = False,
     dtype: torch.dtype = torch.float32,
+    checkpoint: Checkpoint | None = None,
 ) -> History:
     """Move the parameters of ``module`` up ``objective(*batch)``, an unbiased estimate of what shall be maximised.
 
@@ -80,8 +61,12 @@ def train(
     be factored restores the last good state, also that of the optimiser, and halves the step. Ctrl-C ends the training
     and keeps the module as it is, or in the state with the best score.
 
+    Processes that ``torchrun`` has started, and that have joined (:mod:`stratagp.training.world`), share the rows of
+    each batch and make the same steps; the first of them shows progress and writes.
+
     Arguments:
-        data: tensors, arrays or memory maps with as many rows; each batch is read by rows, in constant memory.
+        data: tensors, arrays or memory maps with as many rows, the same in all processes; each batch is read by rows,
+            in constant memory. Or what makes batches of itself, such as :class:`stratagp.data.Stream`.
         batch_size: rows of a batch; rows left over at the end of an epoch wait for the next shuffle.
         epochs, steps: how long to train, in one of the two; 10 epochs where neither is given.
         seconds: a time limit; training stops at the first step beyond it and says so. The schedule goes by steps.
@@ -101,6 +86,8 @@ def train(
         patience: stop after that many epochs without a better score (or objective, without a score).
         progress: show a bar; where standard output is no terminal, a line every ten seconds.
         dtype: the precision of the batches.
+        checkpoint: where the state is left now and then. The same call goes on from there; a SIGTERM saves and ends the
+            process.
 
     >>> weight = nn.Linear(1, 1, bias=False)
     >>> x = torch.linspace(-1, 1, 256)[:, None]
@@ -108,92 +95,72 @@ def train(
     >>> round(weight.weight.item(), 1), history.steps
     (3.0, 320)
     """
-    batches = Batches(data, batch_size, generator or torch.Generator().manual_seed(0), dtype)
-    total = batches.total(epochs, steps)
     _check_limits(seconds, patience)
+    world, generator = World(), generator or torch.Generator().manual_seed(0)
+    if isinstance(data, (list, tuple)):
+        batches: BatchStream = Batches(data, batch_size, generator, dtype, world)
+    else:
+        batches = data.batches(batch_size, generator, dtype, world)
+    total = total_steps(batches, epochs, steps)
     moving = chosen(module, parameters)
     last = min(natural_rate, batches.size / batches.rows)
     mover = Mover(moving, optimiser, rate, rates, decays, natural, (natural_rate, last), clip)
-    run = _Run(objective, mover, Snapshot(moving, module, mover.optimiser), schedule, batches.rows)
-    best = _Best(Snapshot(moving, module), score, score_steps, patience)
-    start = time.perf_counter()
-    with only(module, moving), meter(progress, total, batches.size, seconds) as show:
+    run = Run(objective, mover, Snapshot(moving, module, mover.optimiser), schedule, batches.rows, world)
+    best = Best(Snapshot(moving, module), score, score_steps, patience, world)
+    _meet(world, module)
+    stage = None if checkpoint is None else checkpoint.stage(module, run, best, batches, total)
+    with ExitStack() as open_:
+        open_.enter_context(only(module, moving))
+        show = open_.enter_context(meter(progress and world.is_first, total, batches.size, seconds))
+        asked = open_.enter_context(termination(stage is not None))
+        if stage is not None and stage.restore(show):
+            return run.history
         try:
-            best.start()
-            _epochs(run, batches, total, best, show)
+            if not run.taken:
+                best.start()
+            _epochs(run, batches, total, best, show, stage, asked)
         except KeyboardInterrupt:
             run.history.ending = "interrupted"
             log.warning("training was interrupted after step %d of %d; the model is kept", show.steps, show.total)
-            best.restore()
+            best.finish()
         finally:
             mover.clear()
-    run.history.seconds = time.perf_counter() - start
+        run.history.seconds = show.clock() - show.start
+        if stage is not None and not run.history.cut_short:
+            stage.save(show, over=True)
     return run.history
 
 
-class _Run:
-    """One training: its steps, the last good state, and what to do when a step goes wrong."""
-
-    def __init__(
-        self, objective: Callable[..., Tensor], mover: Mover, good: Snapshot, schedule: Schedule, rows: int
-    ) -> None:
-        self.objective, self.mover, self.good, self.schedule, self.rows = objective, mover, good, schedule, rows
-        self.factor, self.least, self.history = 1.0, -math.inf, History()
-
-    def step(self, batch: Sequence[Tensor], done: float) -> float:
-        """One step up the objective of a batch, when a share ``done`` of the training is over; its value before it.
-
-        NaN where the state was bad and has been replaced by the last good one.
-        """
-        self.mover.clear()
-        try:
-            value = self.objective(*batch)
-            if not value.requires_grad:
-                raise InputError("objective does not depend on the parameters that move: check it, and parameters")
-            (-value).backward()
-        except _FAULTS as error:
-            return self.turn_back(error)
-        found, norm = self.mover.survey(value)
-        if math.isnan(found) or found < self.least:
-            return self.turn_back(None)
-        if self.history.steps % _KEEP_EVERY == 0:
-            self.good.take()
-            self.least = found - _FALL * (abs(found) + self.rows)
-        self.mover.step(self.schedule(done), self.factor, norm)
-        self.history.steps += 1
-        return found
-
-    def turn_back(self, error: Exception | None) -> float:
-        """The last good state again, with half the step; at the start there is none, and the fault is raised."""
-        if self.history.steps == 0:
-            raise error or InputError("the objective is not finite at the start: check the data and the initial values")
-        self.good.restore()
-        self.factor *= 0.5
-        self.history.halvings += 1
-        return math.nan
-
-
-def _epochs(run: _Run, batches: Batches, total: int, best: _Best, show: Meter) -> None:
-    history, taken = run.history, 0
-    while taken < total and history.ending == "finished":
-        values = []
-        for batch in batches.epoch(total - taken):
-            values.append(run.step(batch, taken / total))
-            taken += 1
-            show.step(values[-1])
-            if _must_stop(run, show, taken < total):
+def _epochs(
+    run: Run, batches: BatchStream, total: int, best: Best, show: Meter, stage: Stage | None, asked: list[bool]
+) -> None:
+    history = run.history
+    while run.taken < total and history.ending == "finished":
+        for batch in batches.epoch(total - run.taken):
+            show.step(run.step(batch, total))
+            if _must_stop(run, show, run.taken < total, bool(asked)):
                 break
-        known = [value for value in values if not math.isnan(value)]
-        history.values.append(math.fsum(known) / len(known) if known else math.nan)
-        if best.is_over(history) and history.ending == "finished" and taken < total:
+            if stage is not None:
+                stage.maybe_save(show)
+        if history.ending == "terminated" and stage is not None:
+            stage.save(show)
+            log.warning("training was asked to end, and has left its state after step %d in %s", run.taken, stage.path)
+            raise SystemExit(EXIT_CODE)
+        run.end_epoch()
+        if best.is_over(history) and history.ending == "finished" and run.taken < total:
             history.ending = "no more progress"
-        history.times.append(time.perf_counter() - show.start)
+        history.times.append(show.clock() - show.start)
         show.score = history.scores[-1] if history.scores else math.nan
-    best.restore()
+    best.finish()
 
 
-def _must_stop(run: _Run, show: Meter, more: bool) -> bool:
-    """Whether training has diverged or has no time left, which is said aloud."""
+def _must_stop(run: Run, show: Meter, more: bool, asked: bool) -> bool:
+    """Whether training has diverged, has no time left or is asked to end, which is said aloud.
+
+    Where there are several processes, the wishes of all travel with the next step, so that all end after the same one.
+    """
+    own = TERMINATED if asked else OUT_OF_TIME if show.elapsed >= show.limit else 0
+    wish, run.wish = (own if run.world.size == 1 else run.wish), own
     if run.history.halvings > _HALVINGS:
         run.history.ending = "diverged"
         warnings.warn(
@@ -202,7 +169,9 @@ def _must_stop(run: _Run, show: Meter, more: bool) -> bool:
             ConvergenceWarning,
             stacklevel=4,
         )
-    elif more and show.elapsed >= show.limit:
+    elif more and wish >= TERMINATED:
+        run.history.ending = "terminated"
+    elif more and wish:
         run.history.ending = "out of time"
         log.warning(
             "training stopped at its time limit of %g s, after step %d of %d", show.limit, show.steps, show.total
@@ -210,40 +179,15 @@ def _must_stop(run: _Run, show: Meter, more: bool) -> bool:
     return run.history.ending != "finished"
 
 
-class _Best:
-    """The best state by score, and whether to wait for a better one."""
+def _meet(world: World, module: nn.Module) -> None:
+    """Let all processes start from the values of the first, with random numbers of their own.
 
-    def __init__(
-        self, snapshot: Snapshot, score: Callable[[], Any] | None, score_steps: int, patience: int | None
-    ) -> None:
-        self.snapshot, self.score, self.score_steps, self.patience = snapshot, score, score_steps, patience
-        self.value, self.waited = -math.inf, 0
-        self.last, self.scored = math.nan, 0  # the last score, and the steps taken until then
-
-    def start(self) -> None:
-        """Score the state that training starts from, which may be the best."""
-        if self.score is not None:
-            self.last = float(self.score())
-            self.value = -math.inf if math.isnan(self.last) else self.last
-            self.snapshot.take()
-
-    def is_over(self, history: History) -> bool:
-        """Take note of an epoch; whether patience has run out."""
-        if self.score is not None:
-            if history.steps - self.scored >= self.score_steps:
-                self.last, self.scored = float(self.score()), history.steps
-            history.scores.append(self.last)
-        value = history.values[-1] if self.score is None else history.scores[-1]
-        self.waited = 0 if value > self.value else self.waited + 1
-        if value > self.value:
-            self.value = value
-            if self.score is not None:
-                self.snapshot.take()
-        return self.patience is not None and self.waited >= self.patience
-
-    def restore(self) -> None:
-        """The state with the best score, where there was a score."""
-        self.snapshot.restore()
+    Sums over batches of moments, as batch normalisation keeps them, remain each process's own.
+    """
+    if world.size > 1:
+        world.copy_first(all_tensors(module))
+        for generator in generators(module) if world.rank else ():
+            generator.manual_seed(generator.initial_seed() + world.rank)
 
 
 def _check_limits(seconds: float | None, patience: int | None) -> None:

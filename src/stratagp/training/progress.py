@@ -56,6 +56,10 @@ class Meter:
         if self.now - self._shown >= self.every:
             self.report()
 
+    def resume(self, steps: int, seconds: float) -> None:
+        """Go on after so many steps and seconds."""
+        self.steps, self.start = steps, self.start - seconds
+
     def report(self) -> None:
         """Show where the training stands."""
         self._shown = self.now

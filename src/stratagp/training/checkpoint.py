@@ -1,0 +1,298 @@
+"""Training that survives: its state is left in a folder now and then, and the same call goes on from there.
+
+A *stage* is one call of :func:`~stratagp.training.loop.train`; a fit may have several. Each has one file of tensors
+(safetensors) with its numbers as JSON in the header: parameters, the optimiser, the last good and the best state,
+generators, the place in the data. It is written beside the last one, flushed to the disk and renamed, so that a process
+killed at any moment leaves a whole file. A fit that is called again restores the ends of the stages that are over,
+and goes on in the one that is not, to the same bits as if nothing had happened, with one process and as many threads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from stratagp.errors import InputError
+from stratagp.training.batches import BatchStream
+from stratagp.training.optimisers import Mover, Snapshot
+from stratagp.training.progress import Meter, log
+from stratagp.training.run import Best, Run
+from stratagp.training.world import World
+
+EXIT_CODE = 128 + signal.SIGTERM  # of a process that was asked to end, and has saved its state
+_COPIES = 6  # of all tensors, at most: values, two moments, the good state with its own, the best one
+_FORMAT = 1
+
+
+class Checkpoint:
+    """A folder in which a fit leaves its state.
+
+    Arguments:
+        folder: made if it is not there. Another fit needs another folder.
+        every: seconds from one save to the next.
+
+    >>> import tempfile
+    >>> from stratagp.training.loop import train
+    >>> def fit(folder, steps):
+    ...     line = nn.Linear(1, 1, bias=False).requires_grad_(True)
+    ...     with torch.no_grad():
+    ...         line.weight.zero_()
+    ...     x = torch.linspace(-1, 1, 64)[:, None]
+    ...     history = train(lambda x: -(line(x) - 3 * x).square().mean(), line, [x], steps=steps,
+    ...                     batch_size=8, checkpoint=Checkpoint(folder))
+    ...     return line.weight.item(), history.steps
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fit(folder, 20) == fit(folder, 20)  # the second restores what the first has left
+    True
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], every: float = 60.0) -> None:
+        if not every >= 0:
+            raise InputError(f"every must be a number of seconds between two saves, not negative, got {every!r}")
+        self.folder, self.every, self.world = Path(folder), every, World()
+        self._stages = 0
+        if self.world.is_first:
+            _check_writable(self.folder)
+
+    def begin(self, settings: dict[str, Any]) -> None:
+        """Note what is fitted, or refuse a folder that holds the state of something else."""
+        self._stages = 0
+        if not self.world.is_first:
+            return
+        path, text = self.folder / "run.json", json.dumps(settings, indent=1, sort_keys=True, default=repr)
+        if path.exists():
+            before = json.loads(path.read_text(encoding="utf-8"))
+            given = json.loads(text)
+            other = sorted(key for key in before.keys() | given.keys() if before.get(key) != given.get(key))
+            if other:
+                raise InputError(
+                    f"checkpoint: {self.folder} holds another fit, with other {', '.join(other)}: give the same "
+                    "arguments to go on with it, or another folder"
+                )
+        else:
+            write_whole(path, text.encode())
+
+    def stage(self, module: nn.Module, run: Run, best: Best, batches: BatchStream, total: int) -> Stage:
+        """The next stage of the fit."""
+        number, self._stages = self._stages, self._stages + 1
+        return Stage(self, self.folder / f"stage-{number}.safetensors", module, run, best, batches, total)
+
+
+class Stage:
+    """What one call of ``train`` saves and restores."""
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        path: Path,
+        module: nn.Module,
+        run: Run,
+        best: Best,
+        batches: BatchStream,
+        total: int,
+    ) -> None:
+        self.path, self.every, self.world = path, checkpoint.every, checkpoint.world
+        self.module, self.run, self.best, self.batches = module, run, best, batches
+        self.tensors = all_tensors(module)
+        self.generators = generators(module, batches)
+        self.fits = {"total": total, "rows": batches.rows, "tensors": [list(t.shape) for t in self.tensors]}
+        self._saved = time.monotonic()
+
+    def restore(self, show: Meter) -> bool:
+        """Go on from where a file was left, if there is one; whether the stage is over."""
+        content = self.world.from_first(self.path.read_bytes() if self.path.exists() else None)
+        if content is None:
+            self._check_space()
+            return False
+        tensors, state = _parsed(content, self.path)
+        if state["fits"] != self.fits:
+            raise InputError(
+                f"checkpoint: {self.path} is of a training with other data, length or model: give the same arguments "
+                "to go on with it, or another folder"
+            )
+        _fill(self.tensors, tensors, "module")
+        for i, generator in enumerate(self.generators):
+            generator.set_state(tensors[f"generator.{i}"])
+        torch.set_rng_state(tensors["generator"])
+        self.run.restore(state["run"])
+        show.resume(state["run"]["taken"], state["seconds"])
+        if state["over"]:
+            return True
+        self.best.restore(state["best"])
+        _restore_optimiser(self.run.mover, tensors, state["optimiser"])
+        for name, snapshot in (("good", self.run.good), ("best", self.best.snapshot)):
+            _restore_snapshot(snapshot, name, tensors, state[name])
+        self.batches.restore({**state["batches"], **_part(tensors, "batches")})
+        log.info("training goes on after step %d of %d, from %s", self.run.taken, self.fits["total"], self.path)
+        return False
+
+    def maybe_save(self, show: Meter) -> None:
+        """Save, if the last time is long ago."""
+        if time.monotonic() - self._saved >= self.every:
+            self.save(show)
+
+    def save(self, show: Meter, over: bool = False) -> None:
+        """Leave the state in the file; where that fails, the last one stays, and a warning says so."""
+        self._saved = time.monotonic()
+        if not self.world.is_first:
+            return
+        try:
+            write_whole(self.path, self._content(show, over))
+        except OSError as error:
+            warnings.warn(
+                f"checkpoint: {self.path} could not be written ({error}); the last good one is kept, and training goes on",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    def _content(self, show: Meter, over: bool) -> bytes:
+        """The file as bytes; of a stage that is over, no more than where it ended."""
+        tensors = {f"module.{i}": tensor.detach() for i, tensor in enumerate(self.tensors)}
+        tensors |= {f"generator.{i}": generator.get_state() for i, generator in enumerate(self.generators)}
+        tensors["generator"] = torch.get_rng_state()
+        state = {"format": _FORMAT, "fits": self.fits, "run": self.run.state(), "seconds": show.elapsed, "over": over}
+        if not over:
+            place = self.batches.state()
+            tensors |= {f"batches.{name}": part for name, part in place.items() if isinstance(part, Tensor)}
+            state["batches"] = {name: part for name, part in place.items() if not isinstance(part, Tensor)}
+            state["best"] = self.best.state()
+            state["optimiser"] = _optimiser(self.run.mover, tensors)
+            for name, snapshot in (("good", self.run.good), ("best", self.best.snapshot)):
+                state[name] = {**state.get(name, {}), **_snapshot(snapshot, name, tensors)}
+        copies = {name: tensor.cpu().clone().contiguous() for name, tensor in tensors.items()}
+        return save(copies, {"state": json.dumps(state)})
+
+    def _check_space(self) -> None:
+        if not self.world.is_first:
+            return
+        need = _COPIES * sum(tensor.numel() * tensor.element_size() for tensor in self.tensors)
+        free = shutil.disk_usage(self.path.parent).free
+        if free < 2 * need:  # the new file is written beside the old one
+            raise InputError(
+                f"checkpoint: {self.path.parent} has {free / 1e6:,.0f} MB left, but two files of up to "
+                f"{need / 1e6:,.0f} MB may be needed: free some space, or give another folder"
+            )
+
+
+@contextmanager
+def termination(wanted: bool) -> Iterator[list[bool]]:
+    """A box that a SIGTERM puts a True in, as long as this lasts and is ``wanted``, instead of ending the process."""
+    box: list[bool] = []
+    if not wanted or threading.current_thread() is not threading.main_thread():
+        yield box
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: box.append(True))
+    try:
+        yield box
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that whoever looks finds the old one or the new one, whole, even after a crash."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def all_tensors(module: nn.Module) -> list[Tensor]:
+    """Parameters and buffers, each once."""
+    return list({id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}.values())
+
+
+def generators(module: nn.Module, batches: BatchStream | None = None) -> list[torch.Generator]:
+    """All sources of random numbers that parts of a module hold, and that of the shuffles, each once."""
+    held = [value for part in module.modules() for value in vars(part).values() if isinstance(value, torch.Generator)]
+    held += [] if batches is None else [batches.generator]
+    return list({id(generator): generator for generator in held}.values())
+
+
+def _check_writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / ".writable", b"")
+        for left in (folder / ".writable", *folder.glob(".*.safetensors.*")):  # by a process killed while it wrote
+            left.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"checkpoint: the folder {folder} cannot be written to ({error}): give another") from error
+
+
+def _parsed(content: bytes, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    try:
+        tensors = load(content)
+        size = int.from_bytes(content[:8], "little")
+        state = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["state"])
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise InputError(f"checkpoint: {path} is damaged ({error}): remove it to start that stage anew") from error
+    if state.get("format") != _FORMAT:
+        raise InputError(f"checkpoint: {path} is of another version of this library: give another folder")
+    return tensors, state
+
+
+def _fill(targets: list[Tensor], tensors: dict[str, Tensor], name: str) -> None:
+    with torch.no_grad():
+        for i, target in enumerate(targets):
+            target.copy_(tensors[f"{name}.{i}"])
+
+
+def _part(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+    return {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
+
+
+def _optimiser(mover: Mover, tensors: dict[str, Tensor]) -> list[int]:
+    """Put the state of the optimiser among ``tensors``; which parameters have one."""
+    state = {} if mover.optimiser is None else mover.optimiser.state
+    known = [i for i, parameter in enumerate(mover.moving) if state.get(parameter)]
+    for i in known:
+        tensors |= {f"optimiser.{i}.{name}": value for name, value in state[mover.moving[i]].items()}
+    return known
+
+
+def _restore_optimiser(mover: Mover, tensors: dict[str, Tensor], known: list[int]) -> None:
+    if mover.optimiser is not None:
+        mover.optimiser.state.clear()
+        for i in known:
+            mover.optimiser.state[mover.moving[i]] = _part(tensors, f"optimiser.{i}")
+
+
+def _snapshot(snapshot: Snapshot, name: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """Put a snapshot among ``tensors``; how to read it from there."""
+    if snapshot.copies is None:
+        return {"copies": None}
+    tensors |= {f"{name}.{i}": copy for i, copy in enumerate(snapshot.copies)}
+    known = [i for i, parameter in enumerate(snapshot.moving) if snapshot.state.get(parameter)]
+    for i in known:
+        tensors |= {f"{name}-state.{i}.{key}": value for key, value in snapshot.state[snapshot.moving[i]].items()}
+    return {"copies": len(snapshot.copies), "known": known}
+
+
+def _restore_snapshot(snapshot: Snapshot, name: str, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+    if state["copies"] is None:
+        return
+    snapshot.copies = [tensors[f"{name}.{i}"].clone() for i in range(state["copies"])]
+    snapshot.state = {snapshot.moving[i]: _part(tensors, f"{name}-state.{i}") for i in state["known"]}

@@ -1,0 +1,193 @@
+"""One training from step to step: what it has reached, the last good state, the best one, and how it ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from stratagp.errors import InputError, NotPositiveDefiniteError
+from stratagp.training.optimisers import Mover, Snapshot
+from stratagp.training.schedules import Schedule
+from stratagp.training.world import World
+
+OUT_OF_TIME, TERMINATED = 1, 1_000_000  # wishes of a process; that of any weighs more than all others together
+
+_KEEP_EVERY = 50  # steps between two good states that are kept
+_FALL = 10.0  # times its size (and a nat a row) that the objective may lose since the last good state
+_FAULTS = (NotPositiveDefiniteError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
+
+
+@dataclass
+class History:
+    """What happened in training.
+
+    ``values`` has the mean objective of each epoch, ``scores`` the score after it and ``times`` the seconds from the
+    start to its end. ``ending`` is "finished", "no more progress", "out of time", "diverged", "interrupted" or
+    "terminated".
+    """
+
+    values: list[float] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    steps: int = 0
+    seconds: float = 0.0
+    halvings: int = 0
+    ending: str = "finished"
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether training was interrupted, ran out of time or diverged: what was to come after it should not."""
+        return self.ending in ("interrupted", "out of time", "diverged")
+
+
+class Run:
+    """One training: its steps, the last good state, and what to do when a step goes wrong.
+
+    Arguments:
+        objective: of a batch.
+        mover: what steps up its gradients.
+        good: the last good state.
+        schedule: a factor of the steps by progress.
+        rows: of all data.
+        world: the processes that step together.
+    """
+
+    def __init__(
+        self,
+        objective: Callable[..., Tensor],
+        mover: Mover,
+        good: Snapshot,
+        schedule: Schedule,
+        rows: int,
+        world: World,
+    ) -> None:
+        self.objective, self.mover, self.good, self.schedule, self.rows = objective, mover, good, schedule, rows
+        self.world, self.wish = world, 0
+        self.factor, self.least, self.history = 1.0, -math.inf, History()
+        self.taken, self.values = 0, list[float]()  # batches so far, and the objectives of this epoch
+
+    def step(self, batch: Sequence[Tensor], total: int) -> float:
+        """One step up the objective of a batch, one of ``total``; its value before the step.
+
+        NaN where the state was bad and has been replaced by the last good one.
+        """
+        done = self.taken / total
+        self.taken += 1
+        self.values.append(self._step(batch, done))
+        return self.values[-1]
+
+    def _step(self, batch: Sequence[Tensor], done: float) -> float:
+        self.mover.clear()
+        own, error = self._climb(batch)
+        shared = self.world.average(self.mover.moving, own, len(batch[0]), error is not None, self.wish)
+        value, fault, self.wish = shared
+        if fault or value is None:
+            return self._turn_back(error)
+        found, norm = self.mover.survey(value)
+        if math.isnan(found) or found < self.least:
+            return self._turn_back(None)
+        if self.history.steps % _KEEP_EVERY == 0:
+            self.good.take()
+            self.least = found - _FALL * (abs(found) + self.rows)
+        self.mover.step(self.schedule(done), self.factor, norm)
+        self.history.steps += 1
+        return found
+
+    def _climb(self, batch: Sequence[Tensor]) -> tuple[Tensor | None, Exception | None]:
+        """The objective of this process's rows, its gradients left with the parameters; or what went wrong."""
+        if not len(batch[0]):
+            return None, None
+        try:
+            value = self.objective(*batch)
+            if not value.requires_grad:
+                raise InputError("objective does not depend on the parameters that move: check it, and parameters")
+            (-value).backward()
+        except _FAULTS as error:
+            return None, error
+        return value, None
+
+    def _turn_back(self, error: Exception | None) -> float:
+        """The last good state again, with half the step; at the start there is none, and the fault is raised."""
+        if self.history.steps == 0:
+            raise error or InputError("the objective is not finite at the start: check the data and the initial values")
+        self.good.restore()
+        self.factor *= 0.5
+        self.history.halvings += 1
+        return math.nan
+
+    def end_epoch(self) -> None:
+        """Note the mean objective of the epoch."""
+        known = [value for value in self.values if not math.isnan(value)]
+        self.history.values.append(math.fsum(known) / len(known) if known else math.nan)
+        self.values = []
+
+    def state(self) -> dict[str, Any]:
+        """All that a later process needs to go on, but for tensors."""
+        own = {name: getattr(self, name) for name in ("factor", "least", "taken", "values")}
+        return {**own, "history": asdict(self.history)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from such a state."""
+        for name in ("factor", "least", "taken", "values"):
+            setattr(self, name, state[name])
+        self.history = History(**state["history"])
+
+
+class Best:
+    """The best state by score, and whether to wait for a better one."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        score: Callable[[], Any] | None,
+        score_steps: int,
+        patience: int | None,
+        world: World,
+    ) -> None:
+        self.snapshot, self.score, self.score_steps, self.patience = snapshot, score, score_steps, patience
+        self.world = world
+        self.value, self.waited = -math.inf, 0
+        self.last, self.scored = math.nan, 0  # the last score, and the steps taken until then
+
+    def start(self) -> None:
+        """Score the state that training starts from, which may be the best."""
+        if self.score is not None:
+            self.last = self._scored()
+            self.value = -math.inf if math.isnan(self.last) else self.last
+            self.snapshot.take()
+
+    def is_over(self, history: History) -> bool:
+        """Take note of an epoch; whether patience has run out."""
+        if self.score is not None:
+            if history.steps - self.scored >= self.score_steps:
+                self.last, self.scored = self._scored(), history.steps
+            history.scores.append(self.last)
+        value = history.values[-1] if self.score is None else history.scores[-1]
+        self.waited = 0 if value > self.value else self.waited + 1
+        if value > self.value:
+            self.value = value
+            if self.score is not None:
+                self.snapshot.take()
+        return self.patience is not None and self.waited >= self.patience
+
+    def finish(self) -> None:
+        """The state with the best score, where there was a score."""
+        self.snapshot.restore()
+
+    def _scored(self) -> float:
+        assert self.score is not None
+        return float(self.world.from_first(float(self.score())))
+
+    def state(self) -> dict[str, Any]:
+        """All that a later process needs to go on, but for tensors."""
+        return {name: getattr(self, name) for name in ("value", "waited", "last", "scored")}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from such a state."""
+        for name in ("value", "waited", "last", "scored"):
+            setattr(self, name, state[name])

@@ -1,0 +1,119 @@
+"""Several processes that train one model: each has its share of the rows of a batch, and all make the same step.
+
+The objective is a mean over rows and what does not depend on them, ``F = (N/B) Σᵢ ℓᵢ − KL``. A process with ``B_r`` of
+the ``B`` rows of a batch computes ``F_r = (N/B_r) Σ_{i∈r} ℓᵢ − KL``, and the average by rows is that of one process:
+
+    Σ_r (B_r / B) F_r = (N/B) Σᵢ ℓᵢ − KL
+
+So the KL counts once, however uneven the shares are, and a process without rows gives nothing. The processes, their
+meeting and their restarts are torch's: ``torchrun --nproc-per-node 2 script.py``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+_OBJECTIVE, _ROWS, _FAULTS, _WISHES = range(4)  # the numbers that travel behind the gradients
+
+
+class World:
+    """The processes that train together; a single one where nobody started more.
+
+    >>> World().size, World().is_first
+    (1, True)
+    """
+
+    def __init__(self) -> None:
+        together = dist.is_available() and dist.is_initialized()
+        self.rank, self.size = (dist.get_rank(), dist.get_world_size()) if together else (0, 1)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process is the one that shows progress and writes files."""
+        return self.rank == 0
+
+    def share(self, rows: Tensor) -> Tensor:
+        """The rows of a batch, given by their numbers, that are this process's own: every ``size``-th."""
+        return rows[self.rank :: self.size] if self.size > 1 else rows
+
+    def average(
+        self, parameters: Sequence[nn.Parameter], value: Tensor | None, rows: int, fault: bool, wish: int
+    ) -> tuple[Tensor | None, bool, int]:
+        """The gradients of all processes averaged by rows, in place; the objective, whether any met a fault, and wishes.
+
+        Arguments:
+            parameters: whose gradients are averaged; those without one count as zero.
+            value: the objective of this process's rows; None where it has none.
+            rows: how many these are.
+            fault: whether this process could not compute its objective.
+            wish: what it would have all do after this step, as a number; those of all processes are added up.
+        """
+        if self.size == 1:
+            return value, fault, wish
+        numbers = torch.tensor([0.0 if value is None else rows * value.item(), rows, fault, wish], dtype=torch.float64)
+        flat = torch.cat([*(_weighted(p, rows) for p in parameters), numbers.to(parameters[0].device)])
+        dist.all_reduce(flat)
+        *sums, tail = flat.split([*(p.numel() for p in parameters), len(numbers)])
+        total = tail[_ROWS].clamp_min(1.0)
+        for parameter, summed in zip(parameters, sums, strict=True):
+            parameter.grad = (summed / total).view_as(parameter).to(parameter)
+        return tail[_OBJECTIVE] / total, bool(tail[_FAULTS] > 0), int(tail[_WISHES])
+
+    def from_first(self, value: Any) -> Any:
+        """What the first process has, in all of them: numbers, text and containers of these."""
+        if self.size == 1:
+            return value
+        box = [value if self.is_first else None]
+        dist.broadcast_object_list(box, src=0)
+        return box[0]
+
+    def all_have(self, value: Any) -> list[Any]:
+        """What each process has, by rank, in all of them."""
+        if self.size == 1:
+            return [value]
+        found: list[Any] = [None] * self.size
+        dist.all_gather_object(found, value)
+        return found
+
+    def copy_first(self, tensors: Iterable[Tensor]) -> None:
+        """Give tensors the values that they have in the first process."""
+        if self.size > 1:
+            for tensor in tensors:
+                dist.broadcast(tensor.detach(), src=0)
+
+    def mean(self, tensors: Iterable[Tensor]) -> None:
+        """Average tensors of real numbers over the processes, in place: moments that each took from its own rows."""
+        if self.size > 1:
+            for tensor in tensors:
+                if tensor.is_floating_point():
+                    dist.all_reduce(tensor)
+                    tensor /= self.size
+
+    def wait(self) -> None:
+        """Go on when all have come here."""
+        if self.size > 1:
+            dist.barrier()
+
+
+def join() -> World:
+    """Join the processes that ``torchrun`` has started, if it has; over NCCL where there is CUDA, else over gloo.
+
+    >>> join().size
+    1
+    """
+    if dist.is_available() and not dist.is_initialized() and "TORCHELASTIC_RUN_ID" in os.environ:
+        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    return World()
+
+
+def _weighted(parameter: nn.Parameter, rows: int) -> Tensor:
+    """The gradient of a mean over rows as that of their sum, in double precision; zeros where there is none."""
+    if parameter.grad is None or not rows:
+        return torch.zeros(parameter.numel(), dtype=torch.float64)
+    return parameter.grad.detach().reshape(-1).double() * rows
