@@ -1,0 +1,147 @@
+"""Two processes over gloo make the steps of one, by Adam and by natural gradients, whatever share of rows each has."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from stratagp import kernels as k
+from stratagp.likelihoods import GaussianNoise
+from stratagp.models.autogp import Phase, autogp, fit_phases
+from stratagp.training.world import World, join
+
+ROOT = str(__file__).rsplit("/tests/", 1)[0]
+
+
+def data(n=101):
+    g = torch.Generator().manual_seed(0)
+    x = torch.rand(n, 2, generator=g, dtype=torch.float64) * 4
+    return x, (x.sin().sum(1) + 0.1 * torch.randn(n, generator=g, dtype=torch.float64))[:, None]
+
+
+def fit(rows=101, batch=17):
+    """Bound with natural gradients, then leave-one-out, in batches that two processes cannot share evenly."""
+    x, y = data(rows)
+    gp = autogp(k.RBF(1.0, variance=1.0), x[: min(10, rows)].clone(), GaussianNoise(0.1), outputs=1, dtype=torch.float64)
+    plan = [Phase("elbo", 3), Phase("loo", 2, "hyper")]
+    histories = fit_phases(gp, x, y, plan, batch_size=batch, rate=0.02)
+    return [p.detach().tolist() for p in gp.parameters()], [h.values for h in histories]
+
+
+def together(body, processes=2, *options, expected=0, folder=None):
+    """What a script prints as JSON in the first of several processes that torchrun starts."""
+    script = f"import sys; sys.path.insert(0, {ROOT!r})\n" + body
+    path = folder / "script.py"
+    path.write_text(script)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([ROOT, *filter(None, sys.path)]), "OMP_NUM_THREADS": "1"}
+    run = subprocess.run(
+        [*command, *options, str(path)], capture_output=True, text=True, env=environment, timeout=300, check=False
+    )
+    assert run.returncode == expected, run.stderr[-3000:]
+    return [json.loads(line) for line in run.stdout.splitlines() if line.startswith(("{", "["))]
+
+
+FIT = """
+import json
+from stratagp.training.world import World, join
+join()
+from tests.training.test_world import fit
+for rows, batch in ((101, 17), (3, 1)):
+    found = fit(rows, batch)
+    if World().is_first:
+        print(json.dumps(found))
+"""
+
+
+def test_two_processes_make_the_steps_of_one(tmp_path):
+    """101 rows in batches of 17, and 3 rows in batches of 1, of which one process has none."""
+    for found, (rows, batch) in zip(together(FIT, folder=tmp_path), ((101, 17), (3, 1)), strict=True):
+        alone = fit(rows, batch)
+        for ours, theirs in zip(found[0], alone[0], strict=True):
+            assert np.allclose(ours, theirs, rtol=1e-6, atol=1e-6)
+        for ours, theirs in zip(found[1], alone[1], strict=True):
+            assert ours == pytest.approx(theirs, rel=1e-6)
+
+
+def test_alone_there_is_nobody_to_wait_for():
+    world = join()
+    assert (world.size, world.is_first) == (1, True)
+    value = torch.tensor(3.0)
+    assert world.average([], value, 5, fault=False, wish=1) == (value, False, 1)
+    assert world.from_first([1]) == [1]
+    assert world.all_have(2) == [2]
+    assert World().share(torch.arange(5)).tolist() == [0, 1, 2, 3, 4]
+
+
+FAULT = """
+import json, torch
+from torch import nn
+from stratagp.errors import NotPositiveDefiniteError
+from stratagp.training.world import World, join
+from stratagp.training.loop import train
+world = join()
+line = nn.Linear(1, 1)
+x = torch.linspace(-1, 1, 64)[:, None]
+seen = [0]
+def objective(x):
+    seen[0] += 1
+    if seen[0] == 5 and world.rank == 1:
+        raise NotPositiveDefiniteError("a kernel")
+    return -(line(x) - 3 * x).square().mean()
+history = train(objective, line, [x], batch_size=8, epochs=30, rate=0.1)
+have = world.all_have([history.halvings, line.weight.item()])
+if world.is_first:
+    print(json.dumps(have))
+"""
+
+
+def test_a_fault_of_one_turns_all_back(tmp_path):
+    (found,) = together(FAULT, folder=tmp_path)
+    assert found[0] == found[1]
+    assert found[0][0] == 1
+    assert found[0][1] == pytest.approx(3.0, abs=0.1)
+
+
+KILLED = """
+import json, os, signal, sys, torch
+from pathlib import Path
+from torch import nn
+from stratagp.training.checkpoint import Checkpoint
+from stratagp.training.world import World, join
+from stratagp.training.loop import train
+world = join()
+folder = Path(__file__).parent
+torch.manual_seed(0)
+line = nn.Linear(1, 1)
+x = torch.linspace(-1, 1, 64)[:, None]
+seen = [0]
+def objective(x):
+    seen[0] += 1
+    if seen[0] == 20 and world.rank == 1 and not (folder / "killed").exists():
+        (folder / "killed").write_text("")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return -(line(x) - 3 * x).square().mean()
+history = train(objective, line, [x], batch_size=8, epochs=5, rate=0.1, checkpoint=Checkpoint(folder / "run", 0.0))
+if world.is_first:
+    print(json.dumps([history.steps, seen[0], line.weight.item()]))
+"""
+
+
+def test_a_killed_process_leads_to_a_restart_from_the_last_checkpoint(tmp_path):
+    """torchrun starts all anew when one is killed, and they go on after step 19 of 40 without anybody's help."""
+    (found,) = together(KILLED, 2, "--max-restarts=1", folder=tmp_path)
+    steps, made, weight = found
+    assert (tmp_path / "killed").exists()
+    assert (steps, made) == (40, 21)
+    torch.manual_seed(0)
+    line = torch.nn.Linear(1, 1)
+    x = torch.linspace(-1, 1, 64)[:, None]
+    from stratagp.training.loop import train
+
+    train(lambda x: -(line(x) - 3 * x).square().mean(), line, [x], batch_size=8, epochs=5, rate=0.1)
+    assert weight == pytest.approx(line.weight.item(), abs=1e-6)
