@@ -26,7 +26,9 @@ def data(n=101):
 def fit(rows=101, batch=17):
     """Bound with natural gradients, then leave-one-out, in batches that two processes cannot share evenly."""
     x, y = data(rows)
-    gp = autogp(k.RBF(1.0, variance=1.0), x[: min(10, rows)].clone(), GaussianNoise(0.1), outputs=1, dtype=torch.float64)
+    gp = autogp(
+        k.RBF(1.0, variance=1.0), x[: min(10, rows)].clone(), GaussianNoise(0.1), outputs=1, dtype=torch.float64
+    )
     plan = [Phase("elbo", 3), Phase("loo", 2, "hyper")]
     histories = fit_phases(gp, x, y, plan, batch_size=batch, rate=0.02)
     return [p.detach().tolist() for p in gp.parameters()], [h.values for h in histories]

@@ -17,11 +17,15 @@ from torch.nn.functional import one_hot
 
 from stratagp import likelihoods as lik
 from stratagp.data import TargetScale
+from stratagp.data.source import Block
 from stratagp.errors import InputError
 from stratagp.estimators import named_likelihoods as named
 from stratagp.estimators.base import GPEstimator, check_whole_number
+from stratagp.estimators.engines import Data
 from stratagp.estimators.held_out import split
 from stratagp.estimators.inputs import Points
+from stratagp.estimators.predicting import predict_file
+from stratagp.estimators.streaming import Given, given
 from stratagp.estimators.targets import check_level, check_n_samples, check_quantiles, check_targets
 from stratagp.kernels import RBF, Kernel
 from stratagp.likelihoods import Likelihood
@@ -43,6 +47,7 @@ class Batched(GPEstimator):
     batch_size: int
     patience: int | None
     validation: float
+    _given: Given  # while a fit lasts
 
     @abstractmethod
     def _fit_model(self, kernel: Kernel, points: Points, y: Tensor, likelihood: Likelihood, outputs: int) -> None:
@@ -69,16 +74,53 @@ class Batched(GPEstimator):
         if self.patience is not None and not self.validation:
             raise InputError("patience waits for a better score of held-out rows: give validation=0.1, or so")
 
-    def _split(self, y: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Which rows are held out for validation, and which are kept to train on."""
-        return split(len(y), self.validation, generator, y[:, 0] if self.of_classes else None)
+    @abstractmethod
+    def _encoded_targets(self, y: Any) -> Tensor:
+        """Targets as the likelihood sees them, ``n p``."""
 
-    def _length(self, rows: int, epochs: int) -> dict[str, Any]:
+    def _encoded(self, block: Block) -> list[Tensor]:
+        """Rows of a source as points and targets."""
+        return [self.inputs_.points(self, block.X).values, self._encoded_targets(block.y)]
+
+    def _shares(self, x: Tensor, y: Tensor, generator: torch.Generator) -> tuple[Data, Data]:
+        """Rows to train on (or a sample of them, where a source has more), and rows held out for validation."""
+        if self._given.seen is not None:
+            held_out = self._given.held
+            x_held, y_held = (x[:0], y[:0]) if held_out is None else self._encoded(held_out)
+            return Data(x, y), Data(x_held.to(x), y_held)
+        held, kept = split(len(y), self.validation, generator, y[:, 0] if self.of_classes else None)
+        return Data(x[kept], y[kept]), Data(x[held], y[held])
+
+    def _rows(self, data: Data) -> tuple[Any, Any]:
+        """What training reads: the rows themselves, or the source that they are a sample of."""
+        return (data.x, data.y) if self._given.seen is None else (self._given.stream(self._encoded), None)
+
+    def _length(self, data: Data, epochs: int) -> dict[str, Any]:
         """Batch size, epochs, patience and scores of a training, which makes some steps however few the rows."""
+        rows = len(data.y) if self._given.seen is None else self._given.seen.rows
         size = min(self.batch_size, rows)
         patience = None if self.patience is None else max(self.patience, -(-_LEAST_PATIENCE * size // rows))
         epochs = max(epochs, -(-self.least_steps // (rows // size)))
-        return {"batch_size": size, "epochs": epochs, "patience": patience, "score_steps": _SCORE_STEPS}
+        steps = epochs * (rows // size)
+        self._say(f"{steps} steps of {size} rows, {epochs} times through all")
+        return {
+            "batch_size": size,
+            "epochs": epochs,
+            "patience": patience,
+            "score_steps": _SCORE_STEPS,
+            "checkpoint": self._given.checkpoint,
+        }
+
+    def predict_file(self, X: Any, out: Any, level: float = 0.95) -> int:
+        """Predict all rows of files, or of a :class:`~stratagp.data.Source`, into a Parquet or CSV file; how many.
+
+        Arguments:
+            X: what :func:`~stratagp.data.open_source` takes.
+            out: a path that ends with ``.parquet`` or ``.csv``: columns ``mean``, ``std``, ``lower`` and ``upper``, or
+                ``class`` and the probability ``p(…)`` of each.
+            level: the probability of the interval from ``lower`` to ``upper``.
+        """
+        return predict_file(self, X, out, level)
 
     def _samples(self, likelihood: Likelihood) -> int | None:
         return None if self.n_samples == "auto" else self.n_samples
@@ -107,25 +149,40 @@ class Batched(GPEstimator):
 class BatchedRegressor(RegressorMixin, Batched):
     """Regression by any likelihood of numbers."""
 
-    def fit(self, X: Any, y: Any) -> Any:
-        """Learn from rows ``X`` (an array or a data frame) and targets ``y``, ``n`` or ``n p``."""
+    def fit(self, X: Any, y: Any = None, checkpoint: Any = None) -> Any:
+        """Learn from rows ``X`` and targets ``y``.
+
+        Arguments:
+            X: an array or a data frame; or rows that need not fit in memory: a :class:`~stratagp.data.Source`, or a
+                path of Parquet or CSV files (:func:`~stratagp.data.open_source`).
+            y: ``n`` or ``n p``; of files, the name of the column, or a list of names.
+            checkpoint: a folder in which training leaves its state every minute; the same call goes on from there.
+        """
         with self._unless_it_fails():
             self._check_options()
-            kernel, points = self._learn_inputs(X)
-            targets = check_targets(self, y, len(points))
-            self.one_target_ = targets.ndim == 1
-            targets = targets.reshape(len(targets), -1)
-            likelihood, scalable = named.of_numbers(self.likelihood, targets.shape[1], self.start_noise)
-            scaled, p = scalable and self.standardise != "none", targets.shape[1]
-            if scalable and not scaled and not isinstance(self.likelihood, Likelihood):
-                raise InputError(
-                    f"standardise='none' leaves the start values of likelihood={self.likelihood!r} without a unit: let "
-                    "targets be standardised, or give a Likelihood with values that suit them"
-                )
-            self.scale_ = TargetScale.of(targets) if scaled else TargetScale(np.zeros(p), np.ones(p))
-            y = torch.from_numpy(self.scale_.to_standard(targets))
-            self._fit_model(kernel, points, y, likelihood, p)
+            with given(self, X, y, checkpoint) as rows:
+                self._fit(rows)
         return self
+
+    def _fit(self, rows: Given) -> None:
+        kernel, points = self._learn_inputs(rows.X)
+        targets = check_targets(self, rows.y, len(points))
+        self.one_target_ = targets.ndim == 1
+        targets = targets.reshape(len(targets), -1)
+        likelihood, scalable = named.of_numbers(self.likelihood, targets.shape[1], self.start_noise)
+        scaled, p = scalable and self.standardise != "none", targets.shape[1]
+        if scalable and not scaled and not isinstance(self.likelihood, Likelihood):
+            raise InputError(
+                f"standardise='none' leaves the start values of likelihood={self.likelihood!r} without a unit: let "
+                "targets be standardised, or give a Likelihood with values that suit them"
+            )
+        self.scale_ = rows.target_scale(targets) if scaled else TargetScale(np.zeros(p), np.ones(p))
+        self._fit_model(kernel, points, self._encoded_targets(targets), likelihood, p)
+
+    def _encoded_targets(self, y: Any) -> Tensor:
+        """Standardised targets, ``n p``."""
+        targets = check_targets(self, y, len(y)).reshape(len(y), -1)
+        return torch.from_numpy(self.scale_.to_standard(targets))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The expected observation at each row, with its standard deviation if asked for."""

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
 
 from stratagp import likelihoods as lik
 from stratagp.errors import InputError
 from stratagp.estimators import named_likelihoods as named
 from stratagp.estimators.batched import Batched, as_array
+from stratagp.estimators.streaming import given
 from stratagp.estimators.targets import encode_labels
 from stratagp.likelihoods import Likelihood
 from stratagp.linalg.quasi_random import quasi_normal
@@ -31,16 +32,28 @@ class BatchedClassifier(ClassifierMixin, Batched):
 
     of_classes = True
 
-    def fit(self, X: Any, y: Any) -> Any:
-        """Learn from rows ``X`` (an array or a data frame) and their classes ``y``."""
+    def fit(self, X: Any, y: Any = None, checkpoint: Any = None) -> Any:
+        """Learn from rows ``X`` and their classes ``y``.
+
+        Arguments:
+            X: an array or a data frame; or rows that need not fit in memory: a :class:`~stratagp.data.Source`, or a
+                path of Parquet or CSV files (:func:`~stratagp.data.open_source`).
+            y: the class of each row; of files, the name of the column.
+            checkpoint: a folder in which training leaves its state every minute; the same call goes on from there.
+        """
         with self._unless_it_fails():
             self._check_options()
-            kernel, points = self._learn_inputs(X)
-            self.classes_, codes = encode_labels(self, y, len(points))
-            likelihood = named.of_classes(self.likelihood, len(self.classes_), self.smooth_alone)
-            outputs = 1 if isinstance(likelihood, (lik.Bernoulli, lik.Ordinal)) else len(self.classes_)
-            self._fit_model(kernel, points, torch.from_numpy(codes).double()[:, None], likelihood, outputs)
+            with given(self, X, y, checkpoint) as rows:
+                kernel, points = self._learn_inputs(rows.X)
+                self.classes_, _ = encode_labels(self, rows.y, len(points))
+                likelihood = named.of_classes(self.likelihood, len(self.classes_), self.smooth_alone)
+                outputs = 1 if isinstance(likelihood, (lik.Bernoulli, lik.Ordinal)) else len(self.classes_)
+                self._fit_model(kernel, points, self._encoded_targets(rows.y), likelihood, outputs)
         return self
+
+    def _encoded_targets(self, y: Any) -> Tensor:
+        """The number of each row's class, ``n 1``."""
+        return torch.from_numpy(np.searchsorted(self.classes_, column_or_1d(y))).double()[:, None]
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""

@@ -81,8 +81,7 @@ class DeepFeaturesEstimator(Batched):
         self._forget()
         generator, x = torch.Generator().manual_seed(self._seed()), points.values
         refuse_bad_targets(likelihood, y, outputs)
-        held, kept = self._split(y, generator)
-        data, test = Data(x[kept], y[kept]), Data(x[held], y[held])
+        data, test = self._shares(x, y, generator)
         chosen = some_rows(len(data.y), _START_ROWS, self._seed())
         some = Data(data.x[chosen], data.y[chosen])
         model = self._model(kernel, some, likelihood, outputs, generator)
@@ -96,12 +95,9 @@ class DeepFeaturesEstimator(Batched):
         model.dtype = torch.float64  # a prediction must not depend on the rows that are asked for with it
 
     def _train_model(self, model: Chain, data: Data, test: Data, generator: torch.Generator) -> Any:
-        options = self._length(len(data.y), self.max_epochs)
-        self._say(f"{options['epochs']} epochs of {len(data.y) // options['batch_size']} steps")
         return fit_drf(
             model,
-            data.x,
-            data.y,
+            *self._rows(data),
             frequencies_after=self.frequencies_after,
             hyperparameters_after=self.hyperparameters_after,
             rate=self.rate,
@@ -109,7 +105,7 @@ class DeepFeaturesEstimator(Batched):
             penalty=model.log_prior if model.has_priors else None,
             score=(lambda: self._validation_score(test.x, test.y)) if len(test.y) else None,
             progress=self.verbose,
-            **options,
+            **self._length(data, self.max_epochs),
         )
 
     def _kernel_columns(self) -> list[str]:

@@ -133,14 +133,13 @@ class DKLEstimator(Batched):
         seed, x = self._seed(), points.values.float()
         generator = torch.Generator().manual_seed(seed)
         refuse_bad_targets(likelihood, y, outputs)
-        held, kept = self._split(y, generator)
-        if len(kept) < 2:
-            taken = f", of which validation={self.validation} holds out {len(held)}" if len(held) else ""
+        train, test = self._shares(x, y, generator)
+        if len(train.y) < 2:
+            taken = f", of which validation={self.validation} holds out {len(test.y)}" if len(test.y) else ""
             raise InputError(
                 f"{type(self).__name__} needs at least two rows to train on, got n_samples = {len(y)}{taken}: give "
                 f"more rows{', or validation=0.0' if len(y) > 1 else ''}"
             )
-        train, test = Data(x[kept], y[kept]), Data(x[held], y[held])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)  # start values and dropout of the network
             features = self._features(x)
@@ -180,9 +179,9 @@ class DKLEstimator(Batched):
             return float(sum(fits)) / len(test.y)
 
         options = self._options(features, train, test, self.pretrain_epochs, score, generator)
-        self._say(f"the network alone, {_length_of(options, train)}")
+        self._say("of which these are of the network alone")
         rates = [(head.parameters(), self.rate / self.network_rate)]
-        history = pretrain(features, head, train.x, train.y, rate=self.network_rate, rates=rates, **options)
+        history = pretrain(features, head, *self._rows(train), rate=self.network_rate, rates=rates, **options)
         features.settle(_some(train.x))
         return history
 
@@ -193,11 +192,10 @@ class DKLEstimator(Batched):
             return self._validation_score(test.x, test.y)
 
         options = self._options(features, train, test, self.max_epochs, score, generator)
-        self._say(f"all together, {_length_of(options, train)}")
         factor = self.network_rate / self.rate * (self.fine_tuning if self.pretrain_epochs else 1.0)
         rates = [(features.network.parameters(), factor)]
         penalty = model.log_prior if model.has_priors else None
-        history = model.fit(train.x, train.y, natural=False, penalty=penalty, rate=self.rate, rates=rates, **options)
+        history = model.fit(*self._rows(train), natural=False, penalty=penalty, rate=self.rate, rates=rates, **options)
         features.settle(_some(train.x))
         return history
 
@@ -212,7 +210,7 @@ class DKLEstimator(Batched):
 
         matrices = [p for p in features.network.parameters() if p.dim() > 1]
         return {
-            **self._length(len(train.y), epochs),
+            **self._length(train, epochs),
             "generator": generator,
             "decays": [(matrices, float(self.weight_decay))],
             "score": settled if len(test.y) else None,
@@ -255,11 +253,6 @@ def _predict_in_double(model: Chain, features: Features, rows: Tensor) -> None:
         features.float()
     else:
         model.dtype = torch.float64
-
-
-def _length_of(options: dict[str, Any], train: Data) -> str:
-    epochs = options["epochs"]
-    return f"{epochs * (len(train.y) // options['batch_size'])} steps in {epochs} epochs"
 
 
 def _some(x: Tensor) -> Tensor:

@@ -154,9 +154,8 @@ class DeepProcessEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         if isinstance(likelihood, GaussianNoise) and y.shape[1] > 1 and bool((y == y[:1]).all(0).any()):
             constant = int((y == y[:1]).all(0).nonzero()[0, 0])
             raise InputError(f"target {constant} of y (counted from 0) is constant: leave it out, others suffer")
-        held, kept = self._split(y, generator)
-        data, test = Data(x[kept], y[kept]), Data(x[held], y[held])
-        collapsed, found = self._is_collapsed(likelihood, len(data.y)), []
+        data, test = self._shares(x, y, generator)
+        collapsed, found = self._given.seen is None and self._is_collapsed(likelihood, len(data.y)), []
         self.inference_ = "collapsed" if collapsed else "batches"
         starts = self.n_starts or (_STARTS if collapsed and self.inputs_.views is None else 1)
         for number in range(starts):

@@ -96,16 +96,16 @@ def train_batches(
         torch.float64,
         Constant(level) if (level := likelihood.start(data.y)) else None,
     )
-    options, histories = estimator._length(len(data.y), estimator.max_epochs), []
-    estimator._say(f"{options['epochs']} epochs of {len(data.y) // options['batch_size']} steps")
+    options, histories = estimator._length(data, estimator.max_epochs), []
+    x, y = estimator._rows(data)
     for phase, share in enumerate(_phases(estimator, options.pop("epochs"))):
         if phase:
             widen(start.below)
         if not share:
             continue
         history = model.fit(
-            data.x,
-            data.y,
+            x,
+            y,
             curvature_bound if by_curvature else elbo,
             natural=[model.layer.layers[-1].posterior] if moments and gaussian else False,
             penalty=model.log_prior if model.has_priors else None,

@@ -144,26 +144,23 @@ class VariationalEstimator(Batched):
             not objects,
             sampled="bound" if not sampled else "both" if n_samples else "reciprocal",
         )
-        held, kept = self._split(y, generator)
-        data = Data(x[kept], y[kept])
+        data, test = self._shares(x, y, generator)
         self.engine_ = AutoGPEngine(gp, data)
-        score = (lambda: self._validation_score(x[held], y[held])) if len(held) else None
-        self.histories_ = self._train_phases(gp, data.x, data.y, score, generator)
+        score = (lambda: self._validation_score(test.x, test.y)) if len(test.y) else None
+        self.histories_ = self._train_phases(gp, data, score, generator)
         gp.dtype = torch.float64  # a prediction must not depend on the rows that are asked for with it
         self.beliefs_ = [gp]
 
     def _train_phases(
-        self, gp: StochasticGP, x: Tensor, y: Tensor, score: Callable[[], float] | None, generator: torch.Generator
+        self, gp: StochasticGP, data: Data, score: Callable[[], float] | None, generator: torch.Generator
     ) -> list[History]:
-        options = self._length(len(y), self.max_epochs)
-        per_epoch = len(y) // options["batch_size"]
+        options = self._length(data, self.max_epochs)
         plan = phases(self.objective, options.pop("epochs"), self.loo_parameters, self.phase_epochs)
         for phase in plan:
-            self._say(f"{phase.objective} for {phase.epochs} epochs of {per_epoch} steps, moving {phase.parameters}")
+            self._say(f"{phase.objective} for {phase.epochs} epochs, moving {phase.parameters}")
         return fit_phases(
             gp,
-            x,
-            y,
+            *self._rows(data),
             plan,
             rate=self.rate,
             generator=generator,

@@ -19,6 +19,7 @@ from stratagp.objectives.elbo import elbo as lower_bound  # the class has a meth
 from stratagp.objectives.predictive import log_predictive_of
 from stratagp.parameterised import Parameterised
 from stratagp.posteriors import FullGaussian, MixturePosterior
+from stratagp.training.batches import Streamed
 from stratagp.training.loop import History, rows, train
 from stratagp.types import Gaussian, Mixture
 
@@ -63,7 +64,7 @@ class Chain(Parameterised):
     def fit(
         self,
         x: Any,
-        y: Any,
+        y: Any = None,
         objective: Callable[..., Any] = lower_bound,
         natural: bool | Sequence[FullGaussian] | None = None,
         penalty: Callable[[], Tensor] | None = None,
@@ -72,6 +73,8 @@ class Chain(Parameterised):
         """Train all parameters on rows of tensors, arrays or memory maps; again from where it stands, if called again.
 
         Arguments:
+            x: points; or rows with their targets that make batches of themselves (:class:`stratagp.data.Stream`), and
+                then no ``y``.
             objective: a function of (layer, likelihood, x, y, num_data) with a ``value``: ``elbo``, ``leave_one_out``
                 or ``predictive_bound`` of :mod:`stratagp.objectives`.
             natural: whether Gaussian posteriors move by natural gradients, or which of them; these take fewer steps but
@@ -82,17 +85,15 @@ class Chain(Parameterised):
             options: those of :func:`stratagp.training.loop.train`: batch_size, epochs, steps, rate, natural_rate,
                 generator, progress, ….
         """
-        data = table(x, "x"), table(y, "y")
-        for part, name in zip(data, ("x", "y"), strict=True):
-            for _ in self._chunks(part, name):
-                pass
+        data = x if isinstance(x, Streamed) else self._checked(x, y)
+        num_data = data.rows if isinstance(data, Streamed) else len(data[0])
         if natural is None:
             sampled = isinstance(self.layer, Stack) and self.layer.is_uncertain and self.layer.propagate == "samples"
             natural = objective is lower_bound and not sampled and not _is_noisy(self.likelihood)
         posteriors = (_gaussians(self.layer) if natural else []) if isinstance(natural, bool) else list(natural)
 
         def value(x: Tensor, y: Tensor) -> Tensor:
-            found: Tensor = objective(self.layer, self.likelihood, x, columns(y), len(data[0])).value
+            found: Tensor = objective(self.layer, self.likelihood, x, columns(y), num_data).value
             return found if penalty is None else found + penalty()
 
         self.train()
@@ -100,6 +101,13 @@ class Chain(Parameterised):
             return train(value, self, data, natural=posteriors, dtype=self.dtype, **options)
         finally:
             self.eval()
+
+    def _checked(self, x: Any, y: Any) -> tuple[Any, Any]:
+        data = table(x, "x"), table(y, "y")
+        for part, name in zip(data, ("x", "y"), strict=True):
+            for _ in self._chunks(part, name):
+                pass
+        return data
 
     def belief(self, x: Any) -> Gaussian | Mixture:
         """The belief about the latent functions at each row, as ``n q``, or ``k n q`` for the parts of a mixture."""

@@ -27,9 +27,10 @@ from stratagp.kernels import RBF, ArcCosine, Kernel
 from stratagp.layers import Inducing, RandomFeatures, SideBySide, Stack
 from stratagp.likelihoods import Likelihood
 from stratagp.models.chain import Chain, table
-from stratagp.training.batches import Batches, total_steps
+from stratagp.training.batches import Batches, BatchStream, Streamed, total_steps
 from stratagp.training.loop import History
 from stratagp.training.schedules import Schedule, cosine
+from stratagp.training.world import World
 
 KERNELS = {"rbf": lambda: RBF(ard=True), "arc-cosine": lambda: ArcCosine(degree=1, bias=1.0, ard=True)}
 
@@ -159,7 +160,10 @@ def fit_drf(
     for name, share in shares.items():
         if not 0 <= share <= 1:
             raise InputError(f"{name} must be a share from 0 to 1, got {share}")
-    rows = Batches((table(x, "x"), table(y, "y")), batch_size, torch.Generator(), model.dtype)
+    if isinstance(x, Streamed):
+        rows: BatchStream = x.batches(batch_size, torch.Generator(), model.dtype, World())
+    else:
+        rows = Batches((table(x, "x"), table(y, "y")), batch_size, torch.Generator(), model.dtype)
     total = total_steps(rows, epochs, steps)
     can_rest = [bool(_resting(model, *which)) for which in ((True, False), (False, True))]
     free = [round(share * total * can) for share, can in zip(shares.values(), can_rest, strict=True)]  # first steps

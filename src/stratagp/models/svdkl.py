@@ -27,6 +27,7 @@ from stratagp.likelihoods import Likelihood, Mixed, Sampled
 from stratagp.linalg.interpolation import RegularGrid
 from stratagp.models.chain import Chain, columns, table
 from stratagp.models.stochastic import JITTER
+from stratagp.training.batches import Streamed
 from stratagp.training.inducing import kmeans_points
 from stratagp.training.loop import History, train
 from stratagp.training.start import start_from_data
@@ -120,11 +121,11 @@ def pretrain(
 
     ``options`` are those of :func:`~stratagp.training.loop.train`.
     """
-    data, both = (table(x, "x"), table(y, "y")), nn.ModuleList([features, head])
-    has_priors = head.has_priors
+    data, both = x if isinstance(x, Streamed) else (table(x, "x"), table(y, "y")), nn.ModuleList([features, head])
+    has_priors, num_data = head.has_priors, data.rows if isinstance(data, Streamed) else len(data[0])
 
     def value(x: Tensor, y: Tensor) -> Float[Tensor, ""]:
-        fit = len(data[0]) * head.log_prob(columns(y), features(x)).mean()
+        fit = num_data * head.log_prob(columns(y), features(x)).mean()
         return fit + head.log_prior() if has_priors else fit
 
     both.train()

@@ -154,7 +154,7 @@ class Stage:
             write_whole(self.path, self._content(show, over))
         except OSError as error:
             warnings.warn(
-                f"checkpoint: {self.path} could not be written ({error}); the last good one is kept, and training goes on",
+                f"checkpoint: {self.path} could not be written ({error}); the last good one is kept, training goes on",
                 RuntimeWarning,
                 stacklevel=4,
             )
@@ -164,7 +164,8 @@ class Stage:
         tensors = {f"module.{i}": tensor.detach() for i, tensor in enumerate(self.tensors)}
         tensors |= {f"generator.{i}": generator.get_state() for i, generator in enumerate(self.generators)}
         tensors["generator"] = torch.get_rng_state()
-        state = {"format": _FORMAT, "fits": self.fits, "run": self.run.state(), "seconds": show.elapsed, "over": over}
+        state: dict[str, Any] = {"format": _FORMAT, "fits": self.fits, "run": self.run.state(), "over": over}
+        state["seconds"] = show.elapsed
         if not over:
             place = self.batches.state()
             tensors |= {f"batches.{name}": part for name, part in place.items() if isinstance(part, Tensor)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -11,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from stratagp.errors import ConvergenceWarning, InputError
 from stratagp.posteriors import FullGaussian
@@ -97,10 +95,10 @@ def train(
     """
     _check_limits(seconds, patience)
     world, generator = World(), generator or torch.Generator().manual_seed(0)
-    if isinstance(data, (list, tuple)):
-        batches: BatchStream = Batches(data, batch_size, generator, dtype, world)
+    if isinstance(data, Streamed):
+        batches: BatchStream = data.batches(batch_size, generator, dtype, world)
     else:
-        batches = data.batches(batch_size, generator, dtype, world)
+        batches = Batches(data, batch_size, generator, dtype, world)
     total = total_steps(batches, epochs, steps)
     moving = chosen(module, parameters)
     last = min(natural_rate, batches.size / batches.rows)
@@ -180,10 +178,7 @@ def _must_stop(run: Run, show: Meter, more: bool, asked: bool) -> bool:
 
 
 def _meet(world: World, module: nn.Module) -> None:
-    """Let all processes start from the values of the first, with random numbers of their own.
-
-    Sums over batches of moments, as batch normalisation keeps them, remain each process's own.
-    """
+    """Let all processes start from the values of the first, with random numbers of their own."""
     if world.size > 1:
         world.copy_first(all_tensors(module))
         for generator in generators(module) if world.rank else ():

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from stratagp.errors import InputError, NotPositiveDefiniteError
 from stratagp.training.optimisers import Mover, Snapshot
@@ -121,7 +122,9 @@ class Run:
         return math.nan
 
     def end_epoch(self) -> None:
-        """Note the mean objective of the epoch."""
+        """Note the mean objective of the epoch; moments that each process took from its own rows are averaged."""
+        norms = [part for part in self.good.module.modules() if isinstance(part, _BatchNorm)]
+        self.world.mean(moments for norm in norms for moments in norm.buffers())
         known = [value for value in self.values if not math.isnan(value)]
         self.history.values.append(math.fsum(known) / len(known) if known else math.nan)
         self.values = []

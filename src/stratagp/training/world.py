@@ -45,7 +45,7 @@ class World:
     def average(
         self, parameters: Sequence[nn.Parameter], value: Tensor | None, rows: int, fault: bool, wish: int
     ) -> tuple[Tensor | None, bool, int]:
-        """The gradients of all processes averaged by rows, in place; the objective, whether any met a fault, and wishes.
+        """The gradients of all processes averaged by rows, in place; the objective, whether any met a fault, wishes.
 
         Arguments:
             parameters: whose gradients are averaged; those without one count as zero.

@@ -1,0 +1,188 @@
+"""Where rows come from when they are too many to hold: parts of a table that are read one after another.
+
+A source is a list of *parts* (row groups of files, stretches of arrays), each of which can be read from its start in
+*blocks* of a few thousand rows. What is known of all rows comes from one pass over them
+(:mod:`stratagp.data.survey`); batches for training come from :mod:`stratagp.data.stream`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stratagp.data.tables import is_frame, pandas_like
+from stratagp.errors import InputError
+
+PART_ROWS = 1 << 16  # of arrays and frames
+BLOCK_BYTES = 4 << 20  # that are read at once, about
+BLOCK_ROWS = 1 << 14  # at most
+MEMORY = 256 << 20
+
+
+class Part(NamedTuple):
+    """Rows that lie together, and what messages call them."""
+
+    where: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of a part: inputs, targets, and the place of the first of them."""
+
+    X: Any  # a pandas frame, or an array "n …"
+    y: np.ndarray | None  # "n" or "n p", of any dtype
+    where: str
+    first: int
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def take(self, chosen: np.ndarray) -> Block:
+        """Some of its rows."""
+        X = self.X.iloc[chosen] if hasattr(self.X, "iloc") else self.X[chosen]
+        return replace(self, X=X, y=None if self.y is None else self.y[chosen])
+
+
+class Source(ABC):
+    """Rows of a table, read in parts.
+
+    ``parts`` lists them; ``targets`` are the names of the columns that are to be predicted, where columns have names.
+    ``missing`` says what is done with rows in which something is missing: "raise" or "drop". ``memory`` are the bytes
+    that rows wait in to be shuffled.
+    """
+
+    parts: list[Part]
+    targets: list[str]
+    missing = "raise"
+    memory = MEMORY
+
+    @abstractmethod
+    def blocks(self, part: int, first: int = 0) -> Iterator[Block]:
+        """The rows of a part in their order, from row ``first`` on, a block at a time."""
+
+    def settings(self, missing: str, memory: int) -> None:
+        """Choose what is done with missing values, and how much memory the shuffling of rows may take."""
+        if missing not in ("raise", "drop"):
+            raise InputError(f"missing must be 'raise' or 'drop', got {missing!r}")
+        if not memory >= 1 << 20:
+            raise InputError(f"memory must be a number of bytes, a million at least, got {memory!r}")
+        self.missing, self.memory = missing, int(memory)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are in all parts."""
+        return sum(part.rows for part in self.parts)
+
+
+class Arrays(Source):
+    """Arrays or memory maps, one pair of inputs and targets for each shard.
+
+    Arguments:
+        X: an array ``n …``, or a list of them; ``numpy.load(path, mmap_mode="r")`` leaves the rows on the disk.
+        y: the targets of each, or None to predict.
+        missing: "raise" refuses rows with NaN or infinite values, "drop" leaves them out.
+        memory: bytes that rows may take while they wait to be shuffled.
+
+    >>> source = Arrays([np.zeros((3, 2)), np.ones((2, 2))], [np.arange(3), np.arange(2)])
+    >>> source.rows, [len(block) for part in range(2) for block in source.blocks(part, first=1)]
+    (5, [2, 1])
+    """
+
+    def __init__(self, X: Any, y: Any = None, missing: str = "raise", memory: int = MEMORY) -> None:
+        self.settings(missing, memory)
+        shards = list(X) if isinstance(X, (list, tuple)) else [X]
+        targets = [None] * len(shards) if y is None else list(y) if isinstance(X, (list, tuple)) else [y]
+        if len(shards) != len(targets):
+            raise InputError(f"y must have as many arrays as X, {len(shards)}, got {len(targets)}")
+        self.targets: list[str] = []
+        self.parts, self._parts = [], []
+        for number, (x, own) in enumerate(zip(shards, targets, strict=True)):
+            if own is not None and len(own) != len(x):
+                raise InputError(f"y must have as many rows as X: array {number} has {len(own)}, X has {len(x)}")
+            if x.shape[1:] != shards[0].shape[1:]:
+                raise InputError(
+                    f"X must have arrays of the same columns: rows of array {number} have shape {x.shape[1:]}, those "
+                    f"of the first {shards[0].shape[1:]}"
+                )
+            for start in range(0, len(x), PART_ROWS):
+                stop = min(start + PART_ROWS, len(x))
+                self.parts.append(Part(f"array {number}, rows {start} to {stop - 1}", stop - start))
+                self._parts.append((x, own, start, stop))
+        _refuse_nothing(self.rows, "X")
+
+    def blocks(self, part: int, first: int = 0) -> Iterator[Block]:
+        """The rows of a part in their order, from row ``first`` on, a block at a time."""
+        x, y, start, stop = self._parts[part]
+        size = block_rows(x[:1].nbytes)
+        for row in range(start + first, stop, size):
+            end = min(row + size, stop)
+            own = None if y is None else np.asarray(y[row:end])
+            yield Block(np.asarray(x[row:end]), own, self.parts[part].where, row - start)
+
+
+class Frame(Source):
+    """A data frame in memory.
+
+    Arguments:
+        frame: of pandas, or of a library whose frames have ``to_pandas``.
+        target: the name of the column to predict, or a list of them; None where there is none.
+        missing, memory: as in :class:`Arrays`.
+
+    >>> import pandas as pd
+    >>> source = Frame(pd.DataFrame({"age": [1.0, 2.0], "price": [3.0, 4.0]}), "price")
+    >>> next(source.blocks(0)).y
+    array([3., 4.])
+    """
+
+    def __init__(self, frame: Any, target: Any = None, missing: str = "raise", memory: int = MEMORY) -> None:
+        self.settings(missing, memory)
+        if not is_frame(frame):
+            raise InputError(f"frame must be a data frame, got {type(frame).__name__}")
+        self._frame = pandas_like(frame)
+        self.targets = target_names(target, list(self._frame.columns), "the frame")
+        starts = range(0, len(self._frame), PART_ROWS)
+        sizes = [min(PART_ROWS, len(self._frame) - start) for start in starts]
+        self.parts = [
+            Part(f"rows {start} to {start + size - 1}", size) for start, size in zip(starts, sizes, strict=True)
+        ]
+        _refuse_nothing(len(self._frame), "the frame")
+
+    def blocks(self, part: int, first: int = 0) -> Iterator[Block]:
+        """The rows of a part in their order, from row ``first`` on, a block at a time."""
+        start, size = part * PART_ROWS, block_rows(8 * len(self._frame.columns))
+        for row in range(first, self.parts[part].rows, size):
+            end = min(row + size, self.parts[part].rows)
+            yield split_frame(self._frame.iloc[start + row : start + end], self.targets, self.parts[part].where, row)
+
+
+def split_frame(frame: Any, targets: Sequence[str], where: str, first: int) -> Block:
+    """A block with the columns of a frame as inputs, and those of ``targets`` apart; one target is a vector."""
+    if not targets:
+        return Block(frame, None, where, first)
+    y = frame[targets[0]] if len(targets) == 1 else frame[list(targets)]
+    return Block(frame.drop(columns=list(targets)), y.to_numpy(), where, first)
+
+
+def target_names(target: Any, columns: Sequence[str], what: str) -> list[str]:
+    """The columns to predict, all of which must be there."""
+    wanted = [] if target is None else [target] if isinstance(target, str) else list(target)
+    gone = [name for name in wanted if name not in columns]
+    if gone:
+        shown = ", ".join(repr(str(name)) for name in list(columns)[:20]) + (", …" if len(columns) > 20 else "")
+        raise InputError(f"y: {what} has no column {gone[0]!r}; its columns are {shown}")
+    return wanted
+
+
+def block_rows(bytes_each: int) -> int:
+    """Rows that are read at once, where each takes so many bytes."""
+    return max(1, min(BLOCK_ROWS, BLOCK_BYTES // max(1, bytes_each)))
+
+
+def _refuse_nothing(rows: int, what: str) -> None:
+    if not rows:
+        raise InputError(f"{what} has no rows: give at least one")

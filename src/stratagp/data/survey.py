@@ -1,0 +1,329 @@
+"""One pass over all rows: what kind the columns are, their categories, moments of targets, classes, a sample.
+
+The sample is the ``k`` rows with the smallest hash of their place, so that it is the same however the parts are divided
+among processes, whose surveys are merged. The rows that validation holds out are those whose hash of their *values*,
+and a seed, lies below a share: equal rows lie on the same side, and no list of them is needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, UInt64
+
+from stratagp.data.columns import categories_of, is_missing, kind_of
+from stratagp.data.source import Block, Source
+from stratagp.data.tables import is_frame, read_table
+from stratagp.errors import InputError
+from stratagp.training.world import World
+
+SAMPLE_ROWS, HELD_ROWS = 20_000, 10_000
+_CATEGORIES = 10_000  # of a column, at most
+_CLASSES = 10_000
+_CANDIDATES = 4  # times the size of a sample that wait for a place in it
+
+
+@dataclass
+class Moments:
+    """``n``, mean and ``Σ(y − mean)²`` of columns, merged as Chan, Golub and LeVeque (1983) do.
+
+    >>> one, other = Moments.of(np.array([[1.0], [2.0]])), Moments.of(np.array([[6.0]]))
+    >>> merged = one.merged(other)
+    >>> merged.mean, merged.spread
+    (array([3.]), array([2.1602469]))
+    """
+
+    n: int
+    mean: np.ndarray
+    squares: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Moments:
+        """The moments of the columns of values."""
+        mean = values.mean(0)
+        return cls(len(values), mean, ((values - mean) ** 2).sum(0))
+
+    def merged(self, other: Moments) -> Moments:
+        """The moments of the rows of both."""
+        n, gap = self.n + other.n, other.mean - self.mean
+        return Moments(
+            n, self.mean + gap * (other.n / n), self.squares + other.squares + gap**2 * (self.n * other.n / n)
+        )
+
+    @property
+    def spread(self) -> np.ndarray:
+        """Standard deviations, of the population."""
+        found: np.ndarray = np.sqrt(self.squares / self.n)
+        return found
+
+
+@dataclass
+class Sample:
+    """The rows with the smallest keys, at most ``size`` of them."""
+
+    size: int
+    keys: list[UInt64[np.ndarray, " k"]] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+
+    def add(self, keys: UInt64[np.ndarray, " n"], block: Block) -> None:
+        """Let rows with such keys compete for a place."""
+        if len(keys):
+            self.keys.append(keys)
+            self.blocks.append(block)
+        if sum(map(len, self.keys)) > _CANDIDATES * self.size:
+            self.settle()
+
+    def merge(self, other: Sample) -> None:
+        """Let the rows of another sample compete too."""
+        for keys, block in zip(other.keys, other.blocks, strict=True):
+            self.add(keys, block)
+
+    def settle(self) -> Block | None:
+        """The sample as one block, in the order of the keys; None where no row came."""
+        if not self.keys:
+            return None
+        keys, block = np.concatenate(self.keys), joined(self.blocks)
+        order = np.argsort(keys, kind="stable")[: self.size]
+        self.keys, self.blocks = [keys[order]], [block.take(order)]
+        return self.blocks[0]
+
+
+@dataclass
+class Survey:
+    """What is known of all rows of a source.
+
+    Arguments:
+        kept: rows of each part that training sees.
+        dropped: rows left out since something in them is missing.
+        kinds: of each column of a frame, "number", "category", "date" or "duration", and where it was first seen so.
+        categories: of each column that has them.
+        moments: of targets that are numbers.
+        classes: distinct targets where they are classes, with the key and the row of one of each.
+        sample: of the rows that training sees.
+        held: of those that it does not.
+    """
+
+    kept: dict[int, int] = field(default_factory=dict)
+    dropped: int = 0
+    kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
+    categories: dict[str, set[Any]] = field(default_factory=dict)
+    moments: Moments | None = None
+    classes: dict[Any, tuple[int, Block]] = field(default_factory=dict)
+    sample: Sample = field(default_factory=lambda: Sample(SAMPLE_ROWS))
+    held: Sample = field(default_factory=lambda: Sample(HELD_ROWS))
+
+    @property
+    def rows(self) -> int:
+        """Rows that training sees."""
+        return sum(self.kept.values())
+
+    def merge(self, other: Survey) -> Survey:
+        """Take in what another process has seen of other parts."""
+        self.kept |= other.kept
+        self.dropped += other.dropped
+        for name, (kind, where) in other.kinds.items():
+            self._note_kind(name, kind, where)
+        for name, found in other.categories.items():
+            self._note_categories(name, found)
+        if other.moments is not None:
+            self.moments = other.moments if self.moments is None else self.moments.merged(other.moments)
+        for label, (key, row) in other.classes.items():
+            self._note_class(label, key, row)
+        self.sample.merge(other.sample)
+        self.held.merge(other.held)
+        return self
+
+    def note(
+        self, block: Block, keys: UInt64[np.ndarray, " n"], held: Bool[np.ndarray, " n"], of_classes: bool
+    ) -> None:
+        """Take in complete rows, some of which are held out."""
+        if hasattr(block.X, "columns"):
+            for name in block.X.columns:
+                self._note_column(str(name), block.X[name], block.where)
+        if of_classes:
+            for label, row in zip(*np.unique(np.asarray(block.y), return_index=True), strict=True):
+                self._note_class(label, int(keys[row]), block.take(np.array([row])))
+        elif block.y is not None:
+            own = Moments.of(_as_numbers(block)[~held]) if not held.all() else None
+            if own is not None:
+                self.moments = own if self.moments is None else self.moments.merged(own)
+        for sample, chosen in ((self.sample, ~held), (self.held, held)):
+            rows = np.flatnonzero(chosen)
+            rows = rows[np.argsort(keys[rows], kind="stable")[: sample.size]]
+            sample.add(keys[rows], block.take(rows))
+
+    def _note_column(self, name: str, series: Any, where: str) -> None:
+        simple = getattr(series.dtype, "kind", "O") in "iufMm" and not hasattr(series.dtype, "categories")
+        values = series.iloc[:1] if simple else series.drop_duplicates()
+        column = read_table(values.to_frame()).columns[0]
+        kind = kind_of(column, auto=True)
+        self._note_kind(name, kind, where)
+        if kind == "category":
+            self._note_categories(name, set(categories_of(column)))
+
+    def _note_kind(self, name: str, kind: str, where: str) -> None:
+        known, first = self.kinds.setdefault(name, (kind, where))
+        if known != kind:
+            raise InputError(
+                f"{where}: column {name!r} holds values of kind {kind!r}, but of kind {known!r} in {first}: let all "
+                "files have the same types"
+            )
+
+    def _note_categories(self, name: str, found: set[Any]) -> None:
+        self.categories[name] = self.categories.get(name, set()) | found
+        if len(self.categories[name]) > _CATEGORIES:
+            raise InputError(
+                f"column {name!r} has more than {_CATEGORIES:,} categories, such as {next(iter(found))!r}: leave it "
+                "out with columns=[…], or make numbers of it"
+            )
+
+    def _note_class(self, label: Any, key: int, row: Block) -> None:
+        if label not in self.classes or key < self.classes[label][0]:
+            self.classes[label] = key, row
+        if len(self.classes) > _CLASSES:
+            raise InputError(f"y has more than {_CLASSES:,} classes: numbers are a task for a regressor")
+
+
+class Rules(NamedTuple):
+    """Which rows training sees.
+
+    Arguments:
+        share: of rows that validation holds out.
+        missing: "raise" refuses rows with missing values, "drop" leaves them out.
+        seed: of what is held out, and of the sample.
+    """
+
+    share: float = 0.0
+    missing: str = "raise"
+    seed: int = 0
+
+    def complete(self, block: Block) -> Bool[np.ndarray, " n"]:
+        """Which rows have no missing value; others are refused, unless they may be dropped."""
+        gaps = _gaps(block.X)
+        gaps = gaps if block.y is None else gaps | _gaps(block.y)
+        if self.missing == "raise" and gaps.any():
+            row = block.first + int(gaps.argmax())
+            raise InputError(
+                f"{block.where}: row {row} has missing or infinite values: fill them, or let missing='drop' leave out "
+                "such rows"
+            )
+        return ~gaps
+
+    def held(self, block: Block) -> Bool[np.ndarray, " n"]:
+        """Which rows are held out, by their values."""
+        if not self.share:
+            return np.zeros(len(block), dtype=bool)
+        return mixed(row_hashes(block.X) + np.uint64(self.seed)) < np.uint64(int(self.share * 2**64))
+
+    def seen(self, block: Block) -> Block:
+        """The rows that training sees."""
+        chosen = self.complete(block)
+        chosen = chosen & ~self.held(block) if self.share else chosen
+        return block if chosen.all() else block.take(np.flatnonzero(chosen))
+
+
+def survey(source: Source, rules: Rules, of_classes: bool, world: World | None = None) -> Survey:
+    """Read all rows once; each process its share of the parts.
+
+    >>> from stratagp.data.source import Arrays
+    >>> found = survey(Arrays(np.arange(10.0)[:, None], np.arange(10.0)), Rules(), of_classes=False)
+    >>> found.rows, found.moments.mean, len(found.sample.settle())
+    (10, array([4.5]), 10)
+    """
+    world = world or World()
+    found, error = Survey(), None
+    try:
+        for part in range(world.rank, len(source.parts), world.size):
+            _note_part(found, source, part, rules, of_classes)
+    except InputError as own:
+        error = own
+    for other in world.all_have(error):
+        if other is not None:
+            raise other
+    whole = reduce(Survey.merge, world.all_have(found), Survey())
+    if not whole.rows:
+        raise InputError("no row is left to train on: all are held out, or have missing values")
+    return whole
+
+
+def _note_part(found: Survey, source: Source, part: int, rules: Rules, of_classes: bool) -> None:
+    found.kept[part] = rows = 0
+    for block in source.blocks(part):
+        keys = mixed(
+            np.uint64(part << 32) + np.arange(rows, rows + len(block), dtype=np.uint64) + np.uint64(rules.seed)
+        )
+        rows += len(block)
+        complete = rules.complete(block)
+        found.dropped += int((~complete).sum())
+        if not complete.all():
+            block, keys = block.take(np.flatnonzero(complete)), keys[complete]
+        if len(block):
+            held = rules.held(block)
+            found.note(block, keys, held, of_classes)
+            found.kept[part] += int((~held).sum())
+
+
+def joined(blocks: Sequence[Block]) -> Block:
+    """The rows of several blocks as one."""
+    first = blocks[0]
+    if len(blocks) == 1:
+        return first
+    parts = [block.X for block in blocks]
+    X = (
+        importlib.import_module("pandas").concat(parts, ignore_index=True)
+        if is_frame(first.X)
+        else np.concatenate(parts)
+    )
+    return replace(first, X=X, y=None if first.y is None else np.concatenate([block.y for block in blocks]))
+
+
+def row_hashes(X: Any) -> UInt64[np.ndarray, " n"]:
+    """A number for each row that follows from its values alone."""
+    if is_frame(X):
+        hashes: np.ndarray = importlib.import_module("pandas").util.hash_pandas_object(X, index=False).to_numpy()
+        return hashes
+    rows = np.ascontiguousarray(X.reshape(len(X), -1), dtype=np.float64).view(np.uint64)
+    found = np.zeros(len(rows), dtype=np.uint64)
+    for column in rows.T:
+        found = mixed(found ^ column)
+    return found
+
+
+def mixed(numbers: UInt64[np.ndarray, " n"]) -> UInt64[np.ndarray, " n"]:
+    """Numbers that look random, one for each: the finaliser of SplitMix64 (Steele, Lea and Flood 2014)."""
+    with np.errstate(over="ignore"):
+        z = numbers + np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        found: np.ndarray = z ^ (z >> np.uint64(31))
+        return found
+
+
+def _gaps(values: Any) -> Bool[np.ndarray, " n"]:
+    """Rows in which something is missing, or infinite."""
+    if is_frame(values):
+        numbers = values.select_dtypes("number").to_numpy(dtype=np.float64, na_value=np.nan)
+        gaps: np.ndarray = values.isna().to_numpy().any(1) | np.isinf(numbers).any(1)
+        return gaps
+    flat = values.reshape(len(values), -1)
+    if flat.dtype.kind in "fc":
+        return ~np.isfinite(flat).all(1)
+    if flat.dtype.kind == "O":
+        return np.array([any(map(is_missing, row)) for row in flat.tolist()])
+    return np.zeros(len(flat), dtype=bool)
+
+
+def _as_numbers(block: Block) -> np.ndarray:
+    assert block.y is not None
+    try:
+        return block.y.reshape(len(block.y), -1).astype(np.float64)
+    except (TypeError, ValueError):
+        example = block.y.ravel()[0]
+        raise InputError(
+            f"{block.where}: y must hold numbers, got {example!r}: classes are a task for a classifier"
+        ) from None

@@ -1,0 +1,143 @@
+"""What an estimator is fitted on: rows in memory, or a source of more rows than fit there, of which it sees a sample.
+
+Start values, scales of inputs and inducing points come from the sample; categories, classes, the scale of targets and
+the number of rows from a pass over all of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from stratagp.data import Rules, Source, Stream, TargetScale, open_source, survey
+from stratagp.data.columns import categories_of
+from stratagp.data.source import Block
+from stratagp.data.stream import Encode
+from stratagp.data.survey import Survey, joined
+from stratagp.data.tables import Column
+from stratagp.errors import InputError
+from stratagp.training.checkpoint import Checkpoint
+from stratagp.training.progress import log
+from stratagp.training.world import World, join
+
+
+@dataclass
+class Given:
+    """Rows to fit on.
+
+    Arguments:
+        X, y: all of them, or a sample.
+        source, rules, seen: where all are, which of them training sees, and what is known of them; None in memory.
+        checkpoint: where training leaves its state.
+        seed: of the order of a source.
+    """
+
+    X: Any
+    y: Any
+    source: Source | None = None
+    rules: Rules | None = None
+    seen: Survey | None = None
+    checkpoint: Checkpoint | None = None
+    seed: int = 0
+
+    def stream(self, encode: Encode) -> Stream:
+        """All rows, to be read in batches."""
+        assert self.source is not None
+        assert self.rules is not None
+        assert self.seen is not None
+        return Stream(self.source, self.rules, self.seen, encode, self.source.memory, self.seed)
+
+    @property
+    def held(self) -> Block | None:
+        """A sample of the rows that training does not see."""
+        return None if self.seen is None else self.seen.held.settle()
+
+    def target_scale(self, targets: np.ndarray) -> TargetScale:
+        """Centre and spread of the targets, of all rows."""
+        if self.seen is None or self.seen.moments is None:
+            return TargetScale.of(targets)
+        spread = self.seen.moments.spread
+        return TargetScale(self.seen.moments.mean, np.where(spread > 0, spread, 1.0))
+
+
+@contextmanager
+def given(estimator: Any, X: Any, y: Any, checkpoint: Any) -> Iterator[Given]:
+    """What ``fit(X, y, checkpoint)`` is given, for as long as it lasts; ``_given`` of the estimator meanwhile.
+
+    Arguments:
+        X: rows; or a :class:`~stratagp.data.Source`, or a path that :func:`~stratagp.data.open_source` takes.
+        y: targets; of files, the name of their column, or a list of names.
+        checkpoint: a folder, or a :class:`~stratagp.training.checkpoint.Checkpoint`.
+    """
+    world = join()
+    kept = Checkpoint(checkpoint) if isinstance(checkpoint, (str, os.PathLike)) else checkpoint
+    if kept is not None and not isinstance(kept, Checkpoint):
+        raise InputError(f"checkpoint must be a folder, or a Checkpoint, got {checkpoint!r}")
+    estimator._given = found = _opened(estimator, X, y, world) if is_source(X) else Given(X, y)
+    found.checkpoint = kept
+    if kept is not None:
+        kept.begin(_settings(estimator, found))
+    try:
+        yield found
+    finally:
+        estimator.__dict__.pop("_given", None)
+
+
+def is_source(X: Any) -> bool:
+    """Whether ``X`` says where rows are, instead of being them.
+
+    >>> is_source("flights/*.parquet"), is_source([[1.0, 2.0]]), is_source(["ACGT", "AACC"])
+    (True, False, False)
+    """
+    return isinstance(X, (Source, str, os.PathLike))
+
+
+def _opened(estimator: Any, X: Any, y: Any, world: World) -> Given:
+    if isinstance(X, Source) and y is not None:
+        raise InputError("y must be left out where X is a Source, which has its targets: open_source(…, target=…)")
+    if not isinstance(X, Source) and not isinstance(y, (str, list, tuple)):
+        raise InputError(
+            f"y must be the name of the column to predict, or a list of names, where X is a file, got {y!r}"
+        )
+    source = X if isinstance(X, Source) else open_source(X, y)
+    rules, seed = Rules(float(estimator.validation), source.missing, estimator._seed()), estimator._seed()
+    seen = survey(source, rules, estimator.of_classes, world)
+    sample = _sample(seen)
+    if sample.y is None:
+        raise InputError("X has no targets: give them to the source, as open_source(…, target='price')")
+    if seen.dropped:
+        log.warning("%d of %d rows have missing values and are left out", seen.dropped, source.rows)
+    estimator._say(f"{seen.rows:,} rows to train on, in {len(source.parts):,} parts")
+    return Given(sample.X, sample.y, source, rules, seen, seed=seed)
+
+
+def _sample(seen: Survey) -> Block:
+    """The sample, with a row of each class at least, and with all categories, also those that are not in it."""
+    block = seen.sample.settle()
+    assert block is not None
+    if seen.classes:
+        there = set(np.unique(np.asarray(block.y)).tolist())
+        rare = [row for label, (_, row) in sorted(seen.classes.items()) if label not in there]
+        block = joined([block, *rare]) if rare else block
+    if not hasattr(block.X, "columns"):
+        return block
+    pandas = importlib.import_module("pandas")
+    frame = block.X.copy()
+    for name, found in seen.categories.items():
+        known = categories_of(Column(repr(name), np.array([*found, None], dtype=object)[:-1]))
+        frame[name] = pandas.Categorical(frame[name], categories=known)
+    return Block(frame, block.y, block.where, block.first)
+
+
+def _settings(estimator: Any, found: Given) -> dict[str, Any]:
+    """What must be the same for a fit to go on where another ended."""
+    options = {name: repr(value) for name, value in estimator.get_params(deep=False).items() if name != "verbose"}
+    rows = len(found.X) if found.seen is None else found.seen.rows
+    return {"estimator": type(estimator).__name__, "version": version("stratagp"), "rows": rows, **options}
