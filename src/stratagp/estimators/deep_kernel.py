@@ -238,6 +238,10 @@ class DKLEstimator(Batched):
     def _kernel_columns(self) -> list[str]:
         return [f"feature {i}" for i in range(self.engine_.model.layer.layers[0].outputs)]
 
+    def _output_kernels(self) -> list[Kernel]:
+        last = self.model_.layer.layers[-1]
+        return [last.kernel] if self.last == "inducing" else list(last.kernels)
+
     @property
     def kernel_(self) -> Any:
         """The kernel of the features with its learnt values: one for each axis of the grids, or of all features."""

@@ -92,7 +92,12 @@ class ViewInputs(Inputs):
         assert self.views is not None
         anchored = {name: anchors.kernel for name, anchors in self.anchors.items()}
         chosen = {name: anchored.get(name) or self.own_kernels[name] or kernel for name in self.views}
-        return [copy.deepcopy(chosen[name]).on(own).bind(columns) for name, own in self.views.items()]
+        copies = {name: copy.deepcopy(one) for name, one in chosen.items()}
+        everything = list(range(columns))
+        return [
+            (copies[name] if own == everything else copies[name].on(own)).bind(columns)
+            for name, own in self.views.items()
+        ]
 
     def anchor_points(self, columns: int) -> list[Tensor | None]:
         """The inducing points of each view of objects, zero in the columns of others; None for the other views."""
