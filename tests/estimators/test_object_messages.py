@@ -5,11 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from stratagp import kernels as k
 from stratagp.errors import InputError
-from stratagp.estimators import BayesianGPLVM, DRFRegressor, GPClassifier, GPDRFRegressor, GPRegressor
+from stratagp.estimators import (
+    BayesianGPLVM,
+    DFGPRegressor,
+    DKLRegressor,
+    DRFRegressor,
+    GPClassifier,
+    GPDRFRegressor,
+    GPRegressor,
+)
 
 RNG = np.random.default_rng(0)
 WORDS = ["".join(RNG.choice(list("abcd"), size=8)) for _ in range(60)]
@@ -86,3 +95,76 @@ def test_the_kernel_is_printed_shortly() -> None:
 def test_one_class_is_named_plainly() -> None:
     with pytest.raises(InputError, match="got only one class: 'u' in all 60 rows"):
         GPClassifier().fit(NUMBERS, np.full(60, "u"))
+
+
+def test_a_column_is_no_list_of_objects() -> None:
+    for wrong in (np.array(WORDS)[:, None], np.array(WORDS, dtype=object)[:, None]):
+        with pytest.raises(InputError, match=r"X has shape \(60, 1\): give the column itself, X\[:, 0\]"):
+            GPRegressor(k.Spectrum(2)).fit(wrong, SHARE)
+    with pytest.raises(InputError, match=rf"X has a list of one text in each row, such as \['{WORDS[0]}'\]"):
+        small(k.Spectrum(2)).fit([[word] for word in WORDS], SHARE)
+
+
+@pytest.mark.parametrize("model", [small(k.Spectrum(2)), GPRegressor(k.Spectrum(2), max_iterations=0)])
+def test_new_objects_are_of_the_sort_of_fit(model: Any) -> None:
+    model.fit(WORDS, SHARE)
+    with pytest.raises(InputError, match=r"X has \['ab', 'c'\] in row 1, but in fit all objects were texts"):
+        model.predict(["abc", ["ab", "c"]])
+    model.fit([list(word) for word in WORDS], SHARE)
+    with pytest.raises(InputError, match="X has 'abc' in row 0, but in fit none was a text: prepare it"):
+        model.predict(["abc"])
+    model.fit([*map(list, WORDS[:30]), *WORDS[30:]], SHARE)  # both sorts, as string kernels may
+    np.testing.assert_allclose(model.predict(["abcd"]), model.predict([list("abcd")]))
+
+
+@pytest.mark.parametrize("model", [small(k.Spectrum(2)), GPRegressor(k.Spectrum(2), max_iterations=0)])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, r"X has no object in row 3 \(None\): drop"),
+        (float("nan"), r"X has no object in row 3 \(nan\)"),
+        (7.5, "X has 7.5 in row 3, among texts"),
+        (np.int64(7), "X has 7 in row 3, among texts"),
+    ],
+)
+def test_the_row_of_an_object_that_is_none(model: Any, value: Any, message: str) -> None:
+    wrong: list[Any] = list(WORDS)
+    wrong[3] = value
+    with pytest.raises(InputError, match=message):
+        model.fit(wrong, SHARE)
+
+
+@pytest.mark.parametrize("model", [small(k.Spectrum(2)), GPRegressor(k.Spectrum(2), max_iterations=0)])
+def test_objects_that_do_not_differ_are_mentioned(model: Any) -> None:
+    for same in ([""] * 60, ["abc"] * 60, list("abcd") * 15):  # letters have no words of two
+        with pytest.warns(UserWarning, match=r"X: no two of the 60 objects differ for Spectrum\(k=2"):
+            model.fit(same, SHARE)
+    model.fit(["abc"] * 59 + ["abd"], SHARE)
+
+
+@pytest.mark.parametrize(
+    ("model", "remedy"),
+    [
+        (GPRegressor(), r"kernel=kernels\.Spectrum\(3\)"),
+        (GPClassifier(), r"kernel=kernels\.Spectrum\(3\)"),
+        (GPDRFRegressor(), r"kernel=kernels\.Spectrum\(3\)"),
+        (GPDRFRegressor(view_kernels={"text": k.Spectrum(2)}), r"kernel=kernels\.Spectrum\(3\)"),
+        (DRFRegressor(), r"take GPDRFRegressor or GPDRFClassifier with kernel=kernels\.Spectrum\(3\)"),
+        (DKLRegressor(), "take GPDRFRegressor"),
+        (DFGPRegressor(), r"give X=\[texts\] and view_kernels=\[kernels\.Spectrum\(3\)\]"),
+    ],
+)
+def test_texts_without_a_kernel(model: Any, remedy: str) -> None:
+    for texts in (WORDS, np.array(WORDS), pd.Series(WORDS)):
+        with pytest.raises(InputError, match=f"X is a list of texts, which need a kernel over objects: {remedy}"):
+            model.fit(texts, SHARE > 0.2)
+
+
+def test_a_kernel_of_texts_and_numbers_at_once() -> None:
+    message = r"mixes Spectrum, which acts on objects, with RBF, which acts on numbers: .*view_kernels=\{'text': Spec"
+    for model in (GPRegressor(k.Spectrum(2) + k.RBF()), small(k.Spectrum(2) * (1.0 + k.RBF()))):
+        with pytest.raises(InputError, match=f"kernel {message}"):
+            model.fit(WORDS, SHARE)
+    with pytest.raises(InputError, match=f"view_kernels {message}"):
+        small(view_kernels={"text": k.Spectrum(2) + k.RBF()}).fit(pd.DataFrame({"text": WORDS}), SHARE)
+    GPRegressor(2.0 * k.Spectrum(2) + 1.0, max_iterations=0).fit(WORDS, SHARE)  # numbers go with either

@@ -29,6 +29,7 @@ from stratagp.estimators.hyperparameters import (
     train,
 )
 from stratagp.estimators.inputs import Inputs, Points, default_kernel, name_categories
+from stratagp.estimators.objects import refuse_mixtures, warn_if_alike
 from stratagp.estimators.stochastic import MiniBatches
 from stratagp.kernels import Kernel, Matern
 from stratagp.models.memory import check_memory
@@ -59,6 +60,7 @@ class GPEstimator(BaseEstimator, ABC):
     criterion_: Criterion
     inputs_: Inputs
     _classifier = "GPClassifier"  # of the same family, which messages name
+    _for_texts = "kernel=kernels.Spectrum(3), for example"
 
     @abstractmethod
     def _function(self, points: Any) -> np.ndarray:
@@ -76,6 +78,8 @@ class GPEstimator(BaseEstimator, ABC):
             raise InputError("encoding='codes' does not go with missing='impute': a code has no average; use 'one-hot'")
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             raise InputError(f"kernel must be a kernel such as kernels.RBF(), or None, got {self.kernel!r}")
+        if self.kernel is not None:
+            refuse_mixtures(self.kernel, "kernel")
         for name, least in _WHOLE_NUMBERS.items():
             value = self.get_params(deep=False).get(name, least)
             check_whole_number(name, value, least)
@@ -85,6 +89,8 @@ class GPEstimator(BaseEstimator, ABC):
         kernel = self._default_kernel() if self.kernel is None else copy.deepcopy(self.kernel)
         self.inputs_ = Inputs(self, kernel)
         points = self.inputs_.learn(self, X)
+        if self.inputs_.objects:
+            warn_if_alike(kernel, points.values)
         if self.inputs_.encoder is not None:
             kernel = default_kernel(self.inputs_.encoder, kernel) if self.kernel is None else kernel
             name_categories(kernel, self.inputs_.encoder)

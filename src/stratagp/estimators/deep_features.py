@@ -124,6 +124,7 @@ class DRFEstimator(DeepFeaturesEstimator):
     """Layers of random features of the columns."""
 
     _classifier = "DRFClassifier"
+    _for_texts = "take GPDRFRegressor or GPDRFClassifier with kernel=kernels.Spectrum(3), for example"
     kernel = None  # of processes, of which there are none
 
     def __init__(

@@ -42,6 +42,7 @@ class DKLEstimator(Batched):
     start_noise = 1.0  # a network that knows nothing yet must not be sure
     smooth_alone = True
     _classifier = "DKLClassifier"
+    _for_texts = "take GPDRFRegressor or GPDRFClassifier with kernel=kernels.Spectrum(3), for example"
 
     def __init__(
         self,

@@ -189,7 +189,8 @@ def table_in_users_units(
 ) -> HyperparameterTable:
     """The learnt values with their uncertainty; variances and noise in squared units of the targets and functions.
 
-    ``kernels`` are those of the functions that the likelihood sees; variances of others have no units. Inducing points are left out. Without a criterion there are values only.
+    ``kernels`` are those of the functions that the likelihood sees; variances of others have no units. Inducing points
+    are left out. Without a criterion there are values only.
     """
     carriers = {carrier for kernel in kernels for carrier, _ in variance_carriers(kernel)}
     names = [name for name, part in module.named_modules() if part in carriers]

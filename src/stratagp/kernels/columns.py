@@ -15,7 +15,6 @@ from stratagp.kernels.algebra import parenthesise
 from stratagp.kernels.base import Kernel
 from stratagp.kernels.expectations import Term, WithExpectations, spread, terms_of
 
-
 _MANY = 12  # columns, above which not all are printed
 
 

@@ -19,7 +19,6 @@ from stratagp.errors import InputError
 from stratagp.kernels.base import Kernel
 from stratagp.parameters import OPEN, Parameter, Value, positive
 
-
 _SHOWN = 40  # letters of an object, in messages
 
 
