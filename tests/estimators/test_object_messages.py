@@ -168,3 +168,14 @@ def test_a_kernel_of_texts_and_numbers_at_once() -> None:
     with pytest.raises(InputError, match=f"view_kernels {message}"):
         small(view_kernels={"text": k.Spectrum(2) + k.RBF()}).fit(pd.DataFrame({"text": WORDS}), SHARE)
     GPRegressor(2.0 * k.Spectrum(2) + 1.0, max_iterations=0).fit(WORDS, SHARE)  # numbers go with either
+
+
+@pytest.mark.parametrize("bounds", [[0.2], [0.15, 0.3]])
+def test_exact_classes_of_words_are_those_of_their_rows(bounds: list[float]) -> None:
+    """A kernel over objects gives what its matrix gives on row numbers."""
+    kernel, labels = k.Spectrum(2, variance=2.0, lengthscale=0.8), np.digitize(SHARE, bounds)
+    words = GPClassifier(kernel, max_iterations=0).fit(WORDS, labels)
+    matrix = kernel(WORDS).detach().numpy() / 2
+    rows = GPClassifier(k.Precomputed(matrix, variance=2.0), max_iterations=0).fit(np.arange(60.0)[:, None], labels)
+    np.testing.assert_allclose(words.predict_proba(WORDS[:9]), rows.predict_proba(np.arange(9.0)[:, None]), rtol=1e-6)
+    assert words.score(WORDS, labels) > 0.8
