@@ -9,6 +9,10 @@ class InputError(StrataGPError, ValueError):
     """An argument or a data set that cannot be used as given."""
 
 
+class NoAttributeError(InputError, AttributeError):
+    """A learnt attribute that an estimator of such data does not have, so that ``hasattr`` says no."""
+
+
 class UnsupportedError(StrataGPError, TypeError):
     """A question that this object has no answer to, such as the derivative of a rough kernel."""
 

@@ -115,7 +115,11 @@ def test_texts_alone() -> None:
     [
         ({}, {"texts": TEXTS, "numbers": NUMBERS}, "need a kernel over objects in view_kernels"),
         ({"view_kernels": {"words": k.PairFunction(common)}}, {"texts": TEXTS}, "view_kernels must be a kernel for"),
-        ({"view_kernels": [k.PairFunction(common)]}, {"texts": "abc"}, "must be a list of objects, got str"),
+        (
+            {"view_kernels": [k.PairFunction(common)]},
+            {"texts": "abc"},
+            "must be a list of objects, one for each row, got str",
+        ),
         ({"view_kernels": [k.PairFunction(common), None]}, [TEXTS, NUMBERS[:50]], "the same rows in each view"),
         ({}, {}, "got none"),
     ],

@@ -67,3 +67,25 @@ def test_numbers_combine_with_object_kernels():
 def test_indefinite_similarities_are_refused():
     with pytest.raises(InputError, match="not positive semi-definite"):
         k.PairFunction(lambda a, b: -abs(len(a) - len(b)))(WORDS)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(float("nan"), "nan"), (None, "None"), ("3", "'3'"), ([1, 2], r"\[1, 2\]")]
+)
+def test_a_similarity_that_is_no_number_is_named_with_its_pair(value, shown):
+    kernel = k.PairFunction(lambda a, b: value if {a, b} == {"ab", "cd"} else 1.0)
+    with pytest.raises(InputError, match=rf"of 'cd' and 'ab' \(rows 2 and 1 of the lists .*\) it made {shown}"):
+        kernel(["x", "ab", "cd"])
+    with pytest.raises(InputError, match=r"of 'ab' and 'cd' \(rows 0 and 1 "):
+        kernel(["ab"], ["x", "cd"])
+
+
+def test_an_object_whose_own_similarity_is_no_number():
+    kernel = k.PairFunction(lambda a, b: None if a == b == "long" * 20 else 1.0)
+    with pytest.raises(InputError, match=r"of 'longlong.*… and 'long.*… \(rows 1 and 1 of .*\) it made None"):
+        kernel.self_similarity(["x", "long" * 20])
+
+
+def test_long_lists_of_columns_are_printed_shortly():
+    assert repr(k.RBF().on(list(range(12)))).endswith(".on([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])")
+    assert repr(k.RBF().on(list(range(13)))).endswith(".on([0, 1 … 12])")

@@ -164,6 +164,9 @@ def test_a_constant_column_is_kept_as_it_is():
         (lambda: k.Signature(4, scale=1e200)([WALKS[0]]), "standardise the columns"),
         (lambda: k.Encoded(k.RBF(), rounded), "takes one kernel on objects, got RBF"),
         (lambda: k.Encoded(k.PairFunction(shared), lambda x: x[:1])(["a", "b"]), "made 1 objects of 2"),
+        (lambda: k.Encoded(k.PairFunction(shared), str)(["a", "b"]), "made 1 objects of 2"),
+        (lambda: k.Encoded(k.PairFunction(shared), len)(["a", "b"]), r"list of 2 objects, TypeError: .* write lambda"),
+        (lambda: k.Encoded(k.PairFunction(shared), lambda x: x.split())(["a"]), "AttributeError: 'list' object has no"),
     ],
 )
 def test_what_is_refused(make, message):

@@ -15,6 +15,7 @@ from stratagp.data.tables import Column, Table, as_array, is_frame, read_table
 from stratagp.errors import InputError
 
 _SHOWN = 10  # columns that a message lists
+_MANY = 50  # categories, above which a column of text may be none
 
 
 class Encoded(NamedTuple):
@@ -44,7 +45,8 @@ class TableEncoder:
         imputes: whether the one who asks has an argument ``missing``, which messages may then advise.
 
     After ``fit``: ``names_in`` (None for arrays), ``columns`` (names of the encoded columns), ``source`` (the input
-    column of each), ``categories`` (of each categorical column, by name), ``is_categorical`` (for each input column).
+    column of each), ``categories`` (of each categorical column, by name), ``is_categorical`` (for each input column),
+    ``nearly_unique`` (how many values a column has that was taken for a category, though most rows have their own).
 
     >>> encoder = TableEncoder(categorical=[1])
     >>> encoder.fit_transform([[1.5, "red"], [2.5, "blue"]]).values
@@ -91,6 +93,7 @@ class TableEncoder:
         _refuse_twins(columns)
         self.names_in, self.columns, self.source, self.categories = table.names, columns, source, categories
         self.is_categorical = [kind == "category" for kind in kinds]
+        self.nearly_unique = _nearly_unique(table, categories) if isinstance(self.categorical, str) else {}
         self._names, self._kinds = names, kinds
         return self
 
@@ -154,7 +157,7 @@ class TableEncoder:
     def _aligned(self, table: Table) -> Table:
         """The table with the columns of ``fit``, in their order."""
         if self.names_in is not None and table.names is not None:
-            _refuse_other_names(self.names_in, table.names)
+            refuse_other_names(self.names_in, table.names)
             by_name = dict(zip(table.names, table.columns, strict=True))
             return table._replace(columns=[by_name[name] for name in self.names_in], names=self.names_in)
         found, expected = len(table.columns), len(self._kinds)
@@ -199,6 +202,14 @@ def _kinds(table: Table, categorical: Any) -> list[Kind]:
     return ["category" if i in chosen else kind_of(column, auto) for i, column in enumerate(table.columns)]
 
 
+def _nearly_unique(table: Table, categories: dict[str, list[Any]]) -> dict[str, int]:
+    """Columns that nobody declared to be categories, with more than 50 values and more than half as many as rows."""
+    names = table.names or [f"x{i}" for i in range(len(table.columns))]
+    declared = {name for name, column in zip(names, table.columns, strict=True) if column.declared is not None}
+    sizes = {name: len(known) for name, known in categories.items() if name not in declared}
+    return {name: size for name, size in sizes.items() if size > max(_MANY, table.rows / 2)}
+
+
 def _positions(table: Table, categorical: Any) -> set[int]:
     """The input columns that the user calls categorical."""
     if categorical is None or isinstance(categorical, str):
@@ -224,7 +235,8 @@ def _refuse_twins(columns: list[str]) -> None:
         )
 
 
-def _refuse_other_names(expected: list[str], found: list[str]) -> None:
+def refuse_other_names(expected: list[str], found: list[str]) -> None:
+    """Name the columns that ``fit`` has not seen, and those that are missing now."""
     unseen, gone = sorted(set(found) - set(expected)), sorted(set(expected) - set(found))
     if unseen or gone:
         message = "X: The feature names should match those that were passed during fit.\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from stratagp.errors import InputError
+from stratagp.errors import InputError, NoAttributeError
 from stratagp.estimators.engines import Engine
 from stratagp.estimators.hyperparameters import (
     CRITERIA,
@@ -29,6 +29,7 @@ from stratagp.estimators.hyperparameters import (
     train,
 )
 from stratagp.estimators.inputs import Inputs, Points, default_kernel, name_categories
+from stratagp.estimators.objects import refuse_mixtures, warn_if_alike
 from stratagp.estimators.stochastic import MiniBatches
 from stratagp.kernels import Kernel, Matern
 from stratagp.models.memory import check_memory
@@ -59,6 +60,7 @@ class GPEstimator(BaseEstimator, ABC):
     criterion_: Criterion
     inputs_: Inputs
     _classifier = "GPClassifier"  # of the same family, which messages name
+    _for_texts = "kernel=kernels.Spectrum(3), for example"
 
     @abstractmethod
     def _function(self, points: Any) -> np.ndarray:
@@ -76,6 +78,8 @@ class GPEstimator(BaseEstimator, ABC):
             raise InputError("encoding='codes' does not go with missing='impute': a code has no average; use 'one-hot'")
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             raise InputError(f"kernel must be a kernel such as kernels.RBF(), or None, got {self.kernel!r}")
+        if self.kernel is not None:
+            refuse_mixtures(self.kernel, "kernel")
         for name, least in _WHOLE_NUMBERS.items():
             value = self.get_params(deep=False).get(name, least)
             check_whole_number(name, value, least)
@@ -85,6 +89,8 @@ class GPEstimator(BaseEstimator, ABC):
         kernel = self._default_kernel() if self.kernel is None else copy.deepcopy(self.kernel)
         self.inputs_ = Inputs(self, kernel)
         points = self.inputs_.learn(self, X)
+        if self.inputs_.objects:
+            warn_if_alike(kernel, points.values)
         if self.inputs_.encoder is not None:
             kernel = default_kernel(self.inputs_.encoder, kernel) if self.kernel is None else kernel
             name_categories(kernel, self.inputs_.encoder)
@@ -162,14 +168,23 @@ class GPEstimator(BaseEstimator, ABC):
     def hyperparameters_(self) -> HyperparameterTable:
         """The learnt values with standard errors from the curvature of the score.
 
-        Noise and the variances of summands are in squared units of the target, lengthscales in the units of the columns
-        that the kernel sees; other values are those of standardised targets. With p free values it takes 2p evaluations
-        of the score, when first asked for.
+        Noise and the variances of summands are in squared units of the target; of deep models those of the last layer
+        alone, as hidden functions have no units. Lengthscales are in the units of the columns that the kernel sees:
+        those of standardised columns with ``standardise="both"``. Other values are those of standardised targets.
+
+        With p free values it takes 2p evaluations of the score, when first asked for. Models that are trained by
+        mini-batches have values alone, and standard errors and intervals are blank (NaN): their steps end near a
+        maximum of a score that is known by samples, where a curvature would say little.
         """
         check_is_fitted(self, "engine_")
         criterion = getattr(self, "criterion_", None)  # mini-batches leave none, and so no curvature
         scales = self._target_scales(), self._function_scales()
-        return table_in_users_units(self.model_, criterion, self.kernel_, self._kernel_columns(), *scales)
+        kernels = list(self._output_kernels())
+        return table_in_users_units(self.model_, criterion, kernels, self._kernel_columns(), *scales)
+
+    def _output_kernels(self) -> Iterable[Kernel]:
+        """The kernels of the functions that the likelihood sees, which have their units."""
+        return [self.kernel_]
 
     @cached_property
     def relevance_(self) -> np.ndarray:
@@ -177,15 +192,20 @@ class GPEstimator(BaseEstimator, ABC):
 
         The share of an input is half the mean square change of the expected function when the values of that input are
         shuffled among the training rows: its total effect on the variance, with all its interactions (Jansen 1999).
+        A column of objects is shuffled as a whole.
         """
         check_is_fitted(self, "engine_")
-        if not self.inputs_.columns:
-            raise InputError("relevance_ ranks columns, but objects and images have none")
+        source = torch.tensor(self.inputs_.source)
+        if not (source >= 0).any():
+            raise NoAttributeError("relevance_ ranks columns, but objects and images have none")
         points = self.engine_.points
         points = points[:: max(1, len(points) // _RELEVANCE_ROWS)]
-        source = torch.tensor(self.inputs_.source)
         effects = [_effect(self._function, points, source == j) for j in range(self.n_features_in_)]
         return np.array(effects) / sum(effects) if sum(effects) > 0 else np.array(effects)
+
+    def __dir__(self) -> Iterable[str]:
+        """All names, without a look at their values, some of which are long to compute."""
+        return object.__dir__(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -74,7 +74,8 @@ class BatchedClassifier(ClassifierMixin, Batched):
         """How far apart the two most probable classes of each row are: their Bhattacharyya distance.
 
         Each class has a Gaussian with the mean and variance of its score (its latent function; ``−f`` beside ``f``
-        where two classes have one), or of its probability. Small values mark rows that might be of either class.
+        where two classes have one), or of its probability. It is 0 where the two cannot be told apart, and has no upper
+        end. Compare rows of one model; values of different models are on different scales.
 
         Arguments:
             of: "scores" or "probabilities".

@@ -111,11 +111,16 @@ class DeepFeaturesEstimator(Batched):
     def _kernel_columns(self) -> list[str]:
         return []  # kernels of different layers see different columns
 
+    def _output_kernels(self) -> list[Kernel]:
+        layer = self.model_.layer
+        return [layer.layers[-1].kernel if self.n_layers else layer.kernel]
+
 
 class DRFEstimator(DeepFeaturesEstimator):
     """Layers of random features of the columns."""
 
     _classifier = "DRFClassifier"
+    _for_texts = "take GPDRFRegressor or GPDRFClassifier with kernel=kernels.Spectrum(3), for example"
     kernel = None  # of processes, of which there are none
 
     def __init__(

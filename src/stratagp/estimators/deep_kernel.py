@@ -42,6 +42,7 @@ class DKLEstimator(Batched):
     start_noise = 1.0  # a network that knows nothing yet must not be sure
     smooth_alone = True
     _classifier = "DKLClassifier"
+    _for_texts = "take GPDRFRegressor or GPDRFClassifier with kernel=kernels.Spectrum(3), for example"
 
     def __init__(
         self,
@@ -235,6 +236,10 @@ class DKLEstimator(Batched):
 
     def _kernel_columns(self) -> list[str]:
         return [f"feature {i}" for i in range(self.engine_.model.layer.layers[0].outputs)]
+
+    def _output_kernels(self) -> list[Kernel]:
+        last = self.model_.layer.layers[-1]
+        return [last.kernel] if self.last == "inducing" else list(last.kernels)
 
     @property
     def kernel_(self) -> Any:

@@ -42,6 +42,7 @@ class DeepProcessEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     least_steps = 500
     start_noise = 0.3
     _classifier = "DFGPClassifier"
+    _for_texts = "give X=[texts] and view_kernels=[kernels.Spectrum(3)], for example"
     _hidden_option = "n_hidden"
     inputs_: ViewInputs
     histories_: list[History]

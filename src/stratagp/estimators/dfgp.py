@@ -28,6 +28,8 @@ class DFGPRegressor(BatchedRegressor, DeepProcessEstimator):
             arrays, one for each view; or lists of objects (texts, sequences) for views with a kernel over objects.
             Cross-validation needs one table, with ``views`` as groups of its columns.
         view_kernels: kernels of views, where they differ, in their order or by name; on columns of the view by number.
+            In a data frame without ``views`` the names are those of columns, each a view of its own, and all other
+            columns are together the view "columns".
         n_inducing: inducing points of each process.
         n_layers: of processes, the output included; further hidden layers are as wide as the first, with RBF kernels.
             Moments of more than two layers are an approximation.

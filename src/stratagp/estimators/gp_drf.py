@@ -36,7 +36,9 @@ class DRFRegressor(BatchedRegressor, DRFEstimator):
         standardise: "both" inputs and targets, "targets" or "none".
         categorical, encoding, random_state, verbose: as in :class:`GPRegressor`.
 
-    After ``fit``, ``model_`` is the torch module. Predictions average densities over 64 fixed samples of hidden values.
+    After ``fit``, ``model_`` is the torch module, ``histories_`` tells how training went, phase by phase, and
+    ``hyperparameters_`` has the learnt values, without standard errors. Predictions average densities over 64 fixed
+    samples of hidden values.
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(-2, 2, size=(200, 1))
@@ -67,24 +69,28 @@ class GPDRFRegressor(BatchedRegressor, GPDRFEstimator):
     """Regression by Gaussian processes over columns or objects with deep random features on top (GP-DRF).
 
     The first layer are sparse processes with any kernel: of strings, graphs or anything else with a similarity, as
-    well as of columns. Layers of random features map their values to the targets (Laradji et al. 2019).
+    well as of columns. Layers of random features map their values to the targets (Laradji et al. 2019). Up to a few
+    thousand objects start with :class:`GPRegressor` and the same kernel, which is exact and much faster, and compare.
 
     Arguments:
         kernel: of the processes of the first layer; an RBF with a lengthscale for each column where it is left out.
             With a kernel over objects (``kernels.Double(1, 5)``), ``X`` is a list of these.
         n_processes: of the first layer; of each view, if there are several.
-        n_inducing: inducing points of each; of objects as many of the training rows.
+        n_inducing: inducing points of each; of objects as many of the training rows. The first option to raise: a
+            process cannot tell more apart than its inducing objects do.
         anchors: which objects these are: "random", "medoids" of clusters, or "greedy", far from one another.
         views, view_kernels: several groups of columns, arrays or lists of objects, each with processes of its own, as
             in :class:`DFGPRegressor`. In a data frame, ``view_kernels={"text": kernels.Spectrum(3)}`` names a column of
-            objects; the other columns are a view of numbers and categories.
+            objects, or of numbers or categories, that is a view of its own. The other columns are together one more
+            view, which the name "columns" gives a kernel: ``{"text": kernels.Spectrum(3), "columns": kernels.RBF()}``.
         layer_kernel, n_layers, width, n_features, frequencies, draws: of random features, as in :class:`DRFRegressor`;
             with ``n_layers=0`` the model is the sparse process itself, a process for each score whatever
             ``n_processes`` says, and without hidden values to sample.
         feed_forward: whether layers of random features after the first see the processes of the first layer too.
-        others: as in :class:`DRFRegressor`.
+        others: as in :class:`DRFRegressor`; training makes at least 500 steps, whatever ``max_epochs`` says.
 
-    Similarities of objects are computed once; training then goes at the speed of matrices.
+    Similarities of objects are computed once; training then goes at the speed of matrices. After ``fit``, ``model_``,
+    ``histories_`` and ``hyperparameters_`` are as in :class:`DRFRegressor`, and ``kernel_`` is that of the first layer.
 
     >>> import numpy as np
     >>> from stratagp import kernels as k
@@ -99,6 +105,9 @@ class GPDRFRegressor(BatchedRegressor, GPDRFEstimator):
 
 class GPDRFClassifier(BatchedClassifier, GPDRFEstimator):
     """Classification of rows, sequences, graphs or other objects by Gaussian processes and deep random features.
+
+    Up to a few thousand objects start with :class:`GPClassifier` and the same kernel, which is exact and much faster.
+    ``certainty`` tells rows apart that might be of either of two classes: 0 where they cannot be told.
 
     Arguments:
         likelihood: as in :class:`AutoGPClassifier`, but for "robust-max".

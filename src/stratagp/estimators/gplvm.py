@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from stratagp.errors import ConvergenceWarning, InputError
+from stratagp.errors import ConvergenceWarning, InputError, NoAttributeError
 from stratagp.estimators.base import check_whole_number
 from stratagp.estimators.hyperparameters import say
 from stratagp.kernels import RBF
@@ -124,6 +124,6 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_is_fitted(self, "model_")
         kernel = self.model_.layer.layers[-1].kernel
         if not isinstance(kernel, RBF):
-            raise InputError(f"relevance_ is for an RBF kernel with lengthscales, not for {kernel}")
+            raise NoAttributeError(f"relevance_ is for an RBF kernel with lengthscales, not for {kernel}")
         lengthscale: Tensor = kernel.lengthscale
         return (1 / lengthscale.detach()).expand(self.n_components).numpy()

@@ -182,16 +182,17 @@ def set_learnt(module: torch.nn.Module, theta: Any) -> None:
 def table_in_users_units(
     module: Parameterised,
     criterion: Criterion | None,
-    kernel: Kernel,
+    kernels: list[Kernel],
     columns: list[str],
     scales: np.ndarray,
     function_scales: np.ndarray,
 ) -> HyperparameterTable:
     """The learnt values with their uncertainty; variances and noise in squared units of the targets and functions.
 
-    Inducing points are left out. Without a criterion there are values only.
+    ``kernels`` are those of the functions that the likelihood sees; variances of others have no units. Inducing points
+    are left out. Without a criterion there are values only.
     """
-    carriers = {carrier for carrier, _ in variance_carriers(kernel)}
+    carriers = {carrier for kernel in kernels for carrier, _ in variance_carriers(kernel)}
     names = [name for name, part in module.named_modules() if part in carriers]
     in_units = {f"{name}.variance" if name else "variance" for name in names} | set(_NOISES)
     objective = None if criterion is None else criterion.objective

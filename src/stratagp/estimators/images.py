@@ -44,6 +44,7 @@ class ImageInputs:
 
     def __init__(self) -> None:
         self.columns: list[str] = []
+        self.source: list[int] = []
         self.shape: tuple[int, ...] = ()
         self.centre: Tensor | None = None
         self.scale: Tensor | None = None

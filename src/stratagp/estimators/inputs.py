@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -14,8 +14,8 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from stratagp.data import GaussianImputer, TableEncoder, needs_encoding
-from stratagp.data.tables import is_frame
 from stratagp.errors import InputError
+from stratagp.estimators.objects import ObjectReader, refuse_texts
 from stratagp.kernels import RBF, Kernel, OnColumns, Product
 from stratagp.parameters import positive
 from stratagp.training.start import spreads
@@ -63,6 +63,7 @@ class Inputs:
 
     def __init__(self, estimator: Any, kernel: Kernel) -> None:
         self.objects = not kernel.takes_tensors
+        self.reader = ObjectReader()
         self.encoder: TableEncoder | None = None
         self.imputer: GaussianImputer | None = None
         self.centre: Tensor | None = None
@@ -73,8 +74,10 @@ class Inputs:
 
     def learn(self, estimator: Any, X: Any) -> Points:
         """Learn from the training rows, and return them as points."""
+        forget_columns(estimator)
         if self.objects:
-            return Points(check_objects(X))
+            return Points(self.reader.learn(X))
+        refuse_texts(X, estimator._for_texts)
         if needs_encoding(X, estimator.categorical):
             self.encoder = TableEncoder(
                 estimator.categorical,
@@ -83,10 +86,9 @@ class Inputs:
                 name=type(estimator).__name__,
                 imputes=_imputes(estimator),
             ).fit(X)
+            warn_of_texts(self.encoder, estimator)
             estimator.n_features_in_ = len(self.encoder.is_categorical)
-            if self.encoder.names_in is None:
-                estimator.__dict__.pop("feature_names_in_", None)
-            else:
+            if self.encoder.names_in is not None:
                 estimator.feature_names_in_ = np.asarray(self.encoder.names_in, dtype=object)
         values, missing = self._read(estimator, X, reset=True)
         self.columns = self._names(estimator, values.shape[1])
@@ -105,7 +107,7 @@ class Inputs:
     def points(self, estimator: Any, X: Any) -> Points:
         """New rows as points, the way the training rows were."""
         if self.objects:
-            return Points(check_objects(X))
+            return Points(self.reader.read(X))
         values, missing = self._read(estimator, X, reset=False)
         return self._fill(values, missing)
 
@@ -185,15 +187,20 @@ def _imputes(estimator: Any) -> bool:
     return "missing" in estimator.get_params(deep=False)
 
 
-def check_objects(X: Any) -> list[Any]:
-    """Objects as a list."""
-    if (is_frame(X) and getattr(X, "ndim", 2) == 2) or isinstance(X, Mapping):
-        raise InputError(
-            f"X must be a list of objects, one for each row, got {type(X).__name__}: give one column of it, X['text'], "
-            "or let view_kernels={'text': kernel} name it where the estimator has that option"
+def forget_columns(estimator: Any) -> None:
+    """Drop the number and the names of columns that an earlier fit has left."""
+    for name in ("n_features_in_", "feature_names_in_"):
+        estimator.__dict__.pop(name, None)
+
+
+def warn_of_texts(encoder: TableEncoder, estimator: Any) -> None:
+    """Say so where a column of text, almost all of whose values differ, is taken for a category."""
+    able = "view_kernels" in estimator.get_params(deep=False)
+    for name, count in encoder.nearly_unique.items():
+        remedy = f"view_kernels={{{name!r}: kernels.Spectrum(3)}} compares texts, or drop it" if able else "drop it"
+        warnings.warn(
+            f"X: column {name!r} is taken for a category, but has {count} different values, most of them in one row "
+            f"alone, from which nothing can be learnt about others: {remedy}; categorical=[{name!r}] if it is one",
+            UserWarning,
+            stacklevel=4,
         )
-    if isinstance(X, (str, bytes)) or not hasattr(X, "__len__"):
-        raise InputError(f"X must be a list of objects, one for each row, got {type(X).__name__}")
-    if len(X) == 0:
-        raise InputError("X must hold at least one object, got none")
-    return list(X)

@@ -54,7 +54,9 @@ def encode_labels(estimator: Any, y: Any, n: int) -> tuple[np.ndarray, np.ndarra
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
-        raise InputError(f"y must contain at least two classes, got only one class: {classes[0]!r} in all {n} rows")
+        raise InputError(
+            f"y must contain at least two classes, got only one class: {classes.tolist()[0]!r} in all {n} rows"
+        )
     return classes, codes
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,17 +12,28 @@ from torch import Tensor
 
 from stratagp.data.tables import is_frame, pandas_like
 from stratagp.errors import InputError
-from stratagp.estimators.inputs import Inputs, Points, check_objects
+from stratagp.estimators.inputs import Inputs, Points, forget_columns
+from stratagp.estimators.objects import ObjectReader, refuse_mixtures, refuse_texts, warn_if_alike
+from stratagp.estimators.view_parts import (
+    as_table,
+    checked,
+    described,
+    in_order,
+    is_over_objects,
+    side_by_side,
+    slices,
+    views_of_frame,
+    widths,
+)
 from stratagp.kernels import RBF, Anchors, Kernel, choose_anchors
 from stratagp.kernels.columns import column_position
-
-_REST = "columns"  # the view of all columns of a frame that are no objects
 
 
 class ViewInputs(Inputs):
     """Tables whose columns belong to views; or an array or list of objects for each view, put side by side.
 
-    A frame with columns of objects is such a list for each of these columns, and a table of the others.
+    In a frame, columns that are given kernels by name are views of their own, lists of objects where the kernels are
+    over these, and all others are the view "columns". They may come in any order.
 
     Objects become rows of their similarities to as many anchors as there are inducing points
     (:class:`~stratagp.kernels.Anchors`).
@@ -45,9 +54,13 @@ class ViewInputs(Inputs):
         self.widths: dict[str, int | None] | None = None  # None: objects
         self.views: dict[str, list[int]] | None = None
         self.anchors: dict[str, Anchors] = {}
+        self.readers: dict[str, ObjectReader] = {}  # of the views of objects
+        self.frame: list[str] | None = None  # the names of its columns, if it was one that views were columns of
 
     def learn(self, estimator: Any, X: Any) -> Points:
         """Learn from the training rows and their views, and return them as points."""
+        self._refuse_objects_in_groups()
+        refuse_texts(X, estimator._for_texts)
         named = self._named(X)
         if named is None:
             if self.asked is None and self.given is not None:
@@ -58,17 +71,24 @@ class ViewInputs(Inputs):
             return points
         if self.asked is not None:
             raise InputError("X is one array for each view already: leave out views")
+        forget_columns(estimator)
+        self.frame = [str(name) for name in pandas_like(X).columns] if is_frame(X) else None
         self.own_kernels = _by_name(self.given, list(named))
-        parts = self._parts(named)
-        self.widths = _widths(parts)
-        arrays = {name: part for name, part in parts.items() if not isinstance(part, list)}
-        blocks = [super().learn(estimator, _side_by_side(arrays)).values] if arrays else []
-        self.views = self._resolved(estimator, _slices(arrays)) if arrays else {}
-        for name in [name for name, width in self.widths.items() if width is None]:
+        self.readers = {
+            name: ObjectReader(self._call(name)) for name in named if is_over_objects(self.own_kernels[name])
+        }
+        parts = checked({name: self._part(name, part, learn=True) for name, part in named.items()})
+        self.widths = widths(parts)
+        arrays = {name: part for name, part in parts.items() if name not in self.readers}
+        # A frame's columns of objects are columns of the estimator too, but not of the table that is read here.
+        self.table_reader = estimator if self.frame is None else type(estimator)(**estimator.get_params(deep=False))
+        blocks = [super().learn(self.table_reader, side_by_side(arrays)).values] if arrays else []
+        self.views = self._resolved(self.table_reader, slices(arrays)) if arrays else {}
+        for name in self.readers:
             blocks.append(self._anchored(name, parts[name], estimator.n_inducing))
             end = sum(block.shape[1] for block in blocks)
             self.views[name] = list(range(end - blocks[-1].shape[1], end))
-        self.source += [-1] * (sum(block.shape[1] for block in blocks) - len(self.source))
+        self._count_columns(estimator, arrays)
         self.views = {name: self.views[name] for name in parts}
         return Points(torch.cat(blocks, 1))
 
@@ -76,23 +96,45 @@ class ViewInputs(Inputs):
         """New rows as points, the way the training rows were."""
         if self.widths is None:
             return super().points(estimator, X)
+        if self.frame is not None and is_frame(X):
+            X = in_order(pandas_like(X), self.frame)
         named = self._named(X) or {}
-        parts = self._parts(named) if set(named) == set(self.widths) else {}
-        if _widths(parts) != self.widths:
-            widths = self.widths.items()
-            expected = ", ".join(f"{name} with {f'{w} columns' if w else 'objects'}" for name, w in widths)
-            raise InputError(f"X must be an array for each view, as in fit: {expected}; got {_described(named, X)}")
+        same = set(named) == set(self.widths)
+        parts = checked({name: self._part(name, part) for name, part in named.items()}) if same else {}
+        if widths(parts) != self.widths:
+            known = self.widths.items()
+            expected = ", ".join(f"{name} with {f'{w} columns' if w else 'objects'}" for name, w in known)
+            raise InputError(f"X must be an array for each view, as in fit: {expected}; got {described(named, X)}")
         arrays = {name: parts[name] for name, width in self.widths.items() if width}
-        blocks = [super().points(estimator, _side_by_side(arrays)).values] if arrays else []
+        reader = estimator if self.frame is None else self.table_reader
+        blocks = [super().points(reader, side_by_side(arrays)).values] if arrays else []
         blocks += [anchors.encode(parts[name]) for name, anchors in self.anchors.items()]
         return Points(torch.cat(blocks, 1))
+
+    def _count_columns(self, estimator: Any, arrays: dict[str, Any]) -> None:
+        """Where in ``X`` each column comes from, −1 for objects that are no column of a frame."""
+        assert self.views is not None
+        objects = [name for name in self.readers for _ in self.views[name]]
+        if self.frame is None:
+            self.source += [-1] * len(objects)
+            return
+        place = {name: i for i, name in enumerate(self.frame)}
+        table = [str(name) for part in arrays.values() for name in part.columns]
+        self.source = [place[table[i]] for i in self.source] + [place[name] for name in objects]
+        estimator.n_features_in_ = len(self.frame)
+        estimator.feature_names_in_ = np.array(self.frame, dtype=object)
 
     def kernels(self, kernel: Kernel, columns: int) -> list[Kernel]:
         """A kernel for each view, on its columns: a copy of ``kernel``, or that which is given."""
         assert self.views is not None
         anchored = {name: anchors.kernel for name, anchors in self.anchors.items()}
         chosen = {name: anchored.get(name) or self.own_kernels[name] or kernel for name in self.views}
-        return [copy.deepcopy(chosen[name]).on(own).bind(columns) for name, own in self.views.items()]
+        copies = {name: copy.deepcopy(one) for name, one in chosen.items()}
+        everything = list(range(columns))
+        return [
+            (copies[name] if own == everything else copies[name].on(own)).bind(columns)
+            for name, own in self.views.items()
+        ]
 
     def anchor_points(self, columns: int) -> list[Tensor | None]:
         """The inducing points of each view of objects, zero in the columns of others; None for the other views."""
@@ -114,42 +156,44 @@ class ViewInputs(Inputs):
         assert kernel is not None
         chosen = choose_anchors(kernel, objects, count, torch.Generator().manual_seed(self._seed), self.way)
         self.anchors[name] = Anchors(kernel, [objects[i] for i in chosen])
+        if len(chosen) == 1:
+            warn_if_alike(kernel, objects, self._call(name))
         return self.anchors[name].encode(objects)
 
-    def _parts(self, named: dict[str, Any]) -> dict[str, Any]:
-        return _checked({name: _part(name, part, self.own_kernels[name]) for name, part in named.items()})
+    def _call(self, name: str) -> str:
+        """How messages call a list of objects."""
+        return f"X: view {name!r}" if self.frame is None else f"X: column {name!r}"
+
+    def _part(self, name: str, values: Any, learn: bool = False) -> Any:
+        """A view as an array ``n d`` or a frame, or as a list of objects where its kernel is over these."""
+        reader = self.readers.get(name)
+        if reader is None:
+            return as_table(name, values)
+        return reader.learn(values) if learn else reader.read(values)
 
     def _named(self, X: Any) -> dict[str, Any] | None:
         """What is given for each view, by name, where ``X`` is that; None where it is one table."""
         if is_frame(X):
-            return self._columns_of_objects(pandas_like(X))
+            by_column = isinstance(self.given, Mapping) and self.given and self.asked is None
+            return views_of_frame(pandas_like(X), self.given) if by_column else None
         whole = isinstance(X, (list, tuple)) and len(X) > 0
         if isinstance(X, Mapping) and not hasattr(X, "shape"):  # a sparse matrix of keys is a mapping too
             return {str(name): part for name, part in X.items()}
-        if whole and (all(getattr(part, "ndim", 0) == 2 for part in X) or _has_objects(self.given, self.asked)):
+        several = whole and all(getattr(part, "ndim", 0) == 2 for part in X)
+        if several or (whole and self.asked is None and self._over_objects()):
             return {f"view {i}": part for i, part in enumerate(X)}
         return None
 
-    def _columns_of_objects(self, frame: Any) -> dict[str, Any] | None:
-        """A column of objects for each kernel over these, and the other columns; None where there are no such kernels.
+    def _over_objects(self) -> list[Kernel]:
+        given = self.given.values() if isinstance(self.given, Mapping) else self.given or ()
+        return [own for own in given if is_over_objects(own)]
 
-        The kernels are given by the names of columns.
-        """
-        kernels = self.given.items() if isinstance(self.given, Mapping) and self.asked is None else ()
-        names = [name for name, own in kernels if isinstance(own, Kernel) and not own.takes_tensors]
-        if not names:
-            return None
-        absent = [repr(name) for name in names if name not in frame.columns]
-        if absent:
-            raise InputError(f"X has no column {', '.join(absent)}, which view_kernels gives a kernel for")
-        for name in names:
-            if frame[name].isna().any():
-                row = int(np.flatnonzero(frame[name].isna())[0])
-                raise InputError(f"X: column {name!r} has missing objects, the first in row {row}: drop or fill them")
-        if _REST in names:
-            raise InputError(f"X: a column of objects must not be called {_REST!r}, which stands for all other columns")
-        rest = frame.drop(columns=names)
-        return {**{str(name): frame[name].tolist() for name in names}, **({_REST: rest} if rest.shape[1] else {})}
+    def _refuse_objects_in_groups(self) -> None:
+        if self.asked is not None and self._over_objects():
+            raise InputError(
+                f"views are groups of columns of numbers and categories, but {self._over_objects()[0]} in view_kernels "
+                "is over objects: leave out views, and let view_kernels={'text': kernel} name the column of objects"
+            )
 
     def _resolved(self, estimator: Any, asked: Any) -> dict[str, list[int]]:
         if not isinstance(asked, (Mapping, list, tuple)) or not asked:
@@ -180,29 +224,10 @@ def _by_name(given: Any, names: list[str]) -> dict[str, Kernel | None]:
             f"view_kernels must be a kernel for each of the {len(names)} views ({', '.join(names)}), or a mapping of "
             f"their names to kernels, got {given!r}"
         )
+    for own in named.values():
+        if own is not None:
+            refuse_mixtures(own, "view_kernels")
     return {name: named.get(name) for name in names}
-
-
-def _has_objects(given: Any, asked: Any) -> bool:
-    kernels = given.values() if isinstance(given, Mapping) else given or ()
-    return asked is None and any(isinstance(own, Kernel) and not own.takes_tensors for own in kernels)
-
-
-def _part(name: str, values: Any, kernel: Kernel | None) -> Any:
-    """A view as an array ``n d`` or a frame, or as a list of objects where its kernel is over these."""
-    if kernel is not None and not kernel.takes_tensors:
-        if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
-            raise InputError(f"X: view {name!r} must be a list of objects, got {type(values).__name__}")
-        return list(values)
-    if is_frame(values):
-        return pandas_like(values)
-    array = np.asarray(values)
-    if array.ndim == 1 and array.dtype.kind in "fiub":
-        array = array[:, None]
-    if array.ndim == 2 and array.shape[1]:
-        return array
-    hint = "; objects need a kernel over objects in view_kernels" if array.dtype.kind not in "fiub" else ""
-    raise InputError(f"X must hold an array (n, columns) for each view, got {array.shape} for {name!r}{hint}")
 
 
 def _positions(columns: Any, names: list[str]) -> set[int]:
@@ -216,46 +241,6 @@ def _positions(columns: Any, names: list[str]) -> set[int]:
     return {column_position(column if isinstance(column, str) else int(column), names) for column in wanted}
 
 
-def _described(named: dict[str, Any], X: Any) -> str:
-    """What was given for the views."""
-    if not named:
-        return f"{type(X).__name__} {np.shape(X)}" if hasattr(X, "shape") else type(X).__name__
-    return ", ".join(f"{name} {np.shape(part)}" if hasattr(part, "shape") else name for name, part in named.items())
-
-
-def _widths(parts: dict[str, Any]) -> dict[str, int | None]:
-    """The number of columns of each view; None for one of objects."""
-    return {name: None if isinstance(part, list) else part.shape[1] for name, part in parts.items()}
-
-
-def _checked(parts: dict[str, Any]) -> dict[str, Any]:
-    if not parts:
-        raise InputError("X must hold an array (n, columns) for each view, got none")
-    lengths = {name: len(part) for name, part in parts.items()}
-    if len(set(lengths.values())) > 1:
-        raise InputError(f"X must have the same rows in each view, got {lengths}")
-    return parts
-
-
-def _side_by_side(arrays: dict[str, Any]) -> Any:
-    """One table; a frame, if a part is one, with names of columns that their views precede where they repeat."""
-    if not any(is_frame(part) for part in arrays.values()):
-        return np.concatenate(list(arrays.values()), 1)
-    pandas = importlib.import_module("pandas")
-    frames = {name: pandas.DataFrame(part).reset_index(drop=True) for name, part in arrays.items()}
-    count = Counter(str(column) for frame in frames.values() for column in frame.columns)
-    for name, frame in frames.items():
-        columns = [str(c) for c in frame.columns]
-        frame.columns = [c if is_frame(arrays[name]) and count[c] == 1 else f"{name}: {c}" for c in columns]
-    return pandas.concat(list(frames.values()), axis=1)
-
-
-def _slices(arrays: dict[str, Any]) -> dict[str, slice]:
-    widths = [part.shape[1] for part in arrays.values()]
-    ends = np.cumsum(widths)
-    return {name: slice(int(end) - width, int(end)) for name, width, end in zip(arrays, widths, ends, strict=True)}
-
-
 class ObjectInputs(ViewInputs):
     """A list of objects: one view, whose rows are similarities to anchors."""
 
@@ -264,7 +249,7 @@ class ObjectInputs(ViewInputs):
 
     def learn(self, estimator: Any, X: Any) -> Points:
         """Choose anchors among the objects, and compare all with them."""
-        return super().learn(estimator, {"objects": check_objects(X)})
+        return super().learn(estimator, {"objects": X})
 
     def anchor_rows(self) -> Tensor:
         """The anchors as rows: the inducing points of processes over the objects."""
@@ -272,4 +257,7 @@ class ObjectInputs(ViewInputs):
 
     def points(self, estimator: Any, X: Any) -> Points:
         """New objects, compared with the anchors."""
-        return super().points(estimator, {"objects": check_objects(X)})
+        return super().points(estimator, {"objects": X})
+
+    def _call(self, name: str) -> str:
+        return "X"

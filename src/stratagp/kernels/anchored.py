@@ -73,8 +73,8 @@ class Anchored(Kernel):
         )
 
     def describe(self) -> str:
-        """``anchored(base)``."""
-        return f"anchored({self.base.describe()})"
+        """As the base: how it comes by similarities is nothing to read about."""
+        return self.base.describe()
 
 
 class Anchors:
@@ -90,7 +90,8 @@ class Anchors:
         self.kernel = copy.deepcopy(kernel)
         self._bases: list[ObjectKernel] = []
         if isinstance(self.kernel, ObjectKernel):
-            self.kernel = self._anchor(self.kernel)
+            self._bases.append(self.kernel)
+            self.kernel = Anchored(self.kernel)  # its rows are all that there is
         else:
             self._replace(self.kernel)
 

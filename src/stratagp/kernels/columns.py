@@ -15,6 +15,8 @@ from stratagp.kernels.algebra import parenthesise
 from stratagp.kernels.base import Kernel
 from stratagp.kernels.expectations import Term, WithExpectations, spread, terms_of
 
+_MANY = 12  # columns, above which not all are printed
+
 
 class OnColumns(WithExpectations):
     """A kernel on some of the columns: ``k(x[columns], z[columns])``. Written ``kernel.on(columns)``.
@@ -74,7 +76,14 @@ class OnColumns(WithExpectations):
 
     def describe(self) -> str:
         """``base.on(columns)``."""
-        return f"{parenthesise(self.base)}.on({self.columns!r})"
+        return f"{parenthesise(self.base)}.on({_shown(self.columns)})"
+
+
+def _shown(columns: Any) -> str:
+    """The columns as they were given; of many the first two and the last."""
+    if not isinstance(columns, (list, tuple)) or len(columns) <= _MANY:
+        return repr(columns)
+    return f"[{columns[0]!r}, {columns[1]!r} … {columns[-1]!r}]"
 
 
 def _is_resolved(columns: slice | list[Any]) -> bool:

@@ -32,7 +32,11 @@ class Encoded(ObjectKernel):
 
     Arguments:
         base: the kernel on encoded objects.
-        function: from a list of objects to the list of their encodings, such as :meth:`Codebook.encode`.
+        function: from a list of objects to the list of their encodings, such as :meth:`Codebook.encode`. A function
+            ``f`` of one object is ``lambda objects: [f(item) for item in objects]``.
+
+    So texts become words: ``Encoded(Spectrum(1), lambda texts: [text.split() for text in texts])``. Where nothing else
+    needs the texts, ``X = [text.split() for text in texts]`` with the plain kernel does the same.
 
     >>> from stratagp import kernels as k
     >>> shared = k.PairFunction(lambda a, b: len(set(a) & set(b)))
@@ -61,7 +65,17 @@ class Encoded(ObjectKernel):
             super().__setattr__(name, value)
 
     def _encoded(self, objects: Sequence[Any]) -> list[Any]:
-        found = list(self.function(objects))
+        try:
+            found = self.function(objects)
+            found = list(found) if not isinstance(found, (str, bytes)) else [found]
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"function failed on a list of {len(objects)} objects, {type(error).__name__}: {error}. It takes the "
+                "list and returns a list as long: where f takes one object, write lambda objects: [f(item) for item in "
+                "objects]"
+            ) from error
         if len(found) != len(objects):
             raise InputError(f"function made {len(found)} objects of {len(objects)}; it must return one for each")
         return found

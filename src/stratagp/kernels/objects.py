@@ -6,6 +6,7 @@ hyperparameters then train on that cache at the speed of dense matrices.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -17,6 +18,8 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.kernels.base import Kernel
 from stratagp.parameters import OPEN, Parameter, Value, positive
+
+_SHOWN = 40  # letters of an object, in messages
 
 
 class KernelCache(NamedTuple):
@@ -111,6 +114,8 @@ def _normalised(
 class PairFunction(ObjectKernel):
     """Any Python function of two objects as a kernel; it must be symmetric and positive semi-definite.
 
+    What is no finite number is refused, with the two objects that it is the similarity of.
+
     >>> words = ["gaussian", "process", "gauss"]
     >>> shared = PairFunction(lambda a, b: len(set(a) & set(b)))
     >>> shared(words)[0]
@@ -133,11 +138,33 @@ class PairFunction(ObjectKernel):
         if a is b:
             values = torch.zeros(len(a), len(a), dtype=torch.float64)
             for i, item in enumerate(a):
-                row = torch.tensor([float(self.function(item, other)) for other in a[: i + 1]], dtype=torch.float64)
-                values[i, : i + 1] = values[: i + 1, i] = row
+                row = [self._value(item, other, i, j) for j, other in enumerate(a[: i + 1])]
+                values[i, : i + 1] = values[: i + 1, i] = torch.tensor(row, dtype=torch.float64)
             return values
-        rows = [[float(self.function(item, other)) for other in b] for item in a]
+        rows = [[self._value(item, other, i, j) for j, other in enumerate(b)] for i, item in enumerate(a)]
         return torch.tensor(rows, dtype=torch.float64).reshape(len(a), len(b))
+
+    def self_similarity(self, a: Sequence[Any]) -> Float[Tensor, " n"]:
+        """The function of each object and itself."""
+        return torch.tensor([self._value(item, item, i, i) for i, item in enumerate(a)], dtype=torch.float64)
+
+    def _value(self, item: Any, other: Any, i: int, j: int) -> float:
+        found = self.function(item, other)
+        try:
+            value = math.nan if isinstance(found, (str, bytes)) else float(found)
+        except (TypeError, ValueError):
+            value = math.nan
+        if not math.isfinite(value):
+            raise InputError(
+                f"the function of PairFunction must return a finite number, but of {_short(item)} and {_short(other)} "
+                f"(rows {i} and {j} of the lists that are compared) it made {_short(found)}"
+            )
+        return value
+
+
+def _short(item: Any) -> str:
+    text = repr(item)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def row_numbers(x: Float[Tensor, "*q n d"], size: int, owner: str) -> Int[Tensor, "*q n"]:

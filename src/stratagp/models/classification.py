@@ -81,7 +81,7 @@ class GPClassification(Parameterised):
             )
         return BinaryPosterior(copy.deepcopy(self), x, sites, factor)
 
-    def _approximate(self, x: Tensor, t: Tensor, start: Sites | None) -> tuple[Tensor, Sites]:
+    def _approximate(self, x: Any, t: Tensor, start: Sites | None) -> tuple[Tensor, Sites]:
         covariance = self.kernel(x)
         t = t.to(covariance)
         if self.inference == "ep":
@@ -96,7 +96,7 @@ class BinaryPosterior:
     """A latent process given labels: Gaussian sites, and the factor of ``B = I + √τ K √τ``."""
 
     prior: GPClassification
-    x: Float[Tensor, "n d"]
+    x: Any  # points `n d`, or a list of objects
     sites: Sites
     factor: Float[Tensor, "n n"]
 
@@ -183,7 +183,7 @@ class MulticlassPosterior:
     """Latent processes given labels: the weights of their means and the curvature of the likelihood at the mode."""
 
     prior: MulticlassLaplace
-    x: Float[Tensor, "n d"]
+    x: Any  # points `n d`, or a list of objects
     weights: Float[Tensor, "c n"]
     curvature: Curvature
 
@@ -212,7 +212,7 @@ class MulticlassPosterior:
         return (f.softmax(-1) * log_weights.exp()[:, None, None]).sum(0)
 
 
-def _check_binary(kernel: Kernel, x: Any, t: Any) -> tuple[Tensor, Tensor]:
+def _check_binary(kernel: Kernel, x: Any, t: Any) -> tuple[Any, Tensor]:
     x, t = check_data(kernel, x, t, "t")
     wrong = ~((t == 0) | (t == 1))
     if wrong.any():
@@ -221,7 +221,7 @@ def _check_binary(kernel: Kernel, x: Any, t: Any) -> tuple[Tensor, Tensor]:
     return x, _check_two_seen(t).to(torch.float64)
 
 
-def _check_classes(kernel: Kernel, x: Any, t: Any, n_classes: int) -> tuple[Tensor, Tensor]:
+def _check_classes(kernel: Kernel, x: Any, t: Any, n_classes: int) -> tuple[Any, Tensor]:
     x, t = check_data(kernel, x, t, "t")
     wrong = ~((t >= 0) & (t < n_classes) & (t == t.round()))
     if wrong.any():
