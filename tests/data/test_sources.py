@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from stratagp.data import Arrays, Frame, Rules, Stream, open_source, survey
+from stratagp.data.sampling import Moments, Sample
 from stratagp.data.source import PART_ROWS
-from stratagp.data.survey import Moments, Sample
 from stratagp.errors import InputError
 from stratagp.training.world import World
 
@@ -208,17 +208,17 @@ def test_missing_values_are_refused_by_file_and_row_or_dropped(tmp_path):
 def test_bad_files_are_reported_by_name(tmp_path, folder):
     whole = (folder / "part-0.parquet").read_bytes()
     (folder / "part-1.parquet").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match="part-1.parquet is not a whole Parquet file"):
+    with pytest.raises(InputError, match=r"part-1.parquet is not a whole Parquet file"):
         open_source(folder, "row")
     (folder / "part-1.parquet").write_bytes(b"")
-    with pytest.raises(InputError, match="part-1.parquet is not a whole Parquet file"):
+    with pytest.raises(InputError, match=r"part-1.parquet is not a whole Parquet file"):
         open_source(folder, "row")
     frame(10).rename(columns={"a": "b"}).to_parquet(folder / "part-1.parquet")
-    with pytest.raises(InputError, match="part-1.parquet has other columns than .*part-0.parquet: 'a', 'b'"):
+    with pytest.raises(InputError, match=r"part-1.parquet has other columns than .*part-0.parquet: 'a', 'b'"):
         open_source(folder, "row")
     frame(10).assign(a="text").to_parquet(folder / "part-1.parquet")
     with pytest.raises(
-        InputError, match="part-1.parquet.*column 'a' holds values of kind 'category', but of kind 'num"
+        InputError, match=r"part-1.parquet.*column 'a' holds values of kind 'category', but of kind 'num"
     ):
         survey(open_source(folder, "row"), Rules(), of_classes=False)
     with pytest.raises(InputError, match="no column 'price'; its columns are 'a', 'kind', 'row'"):
@@ -239,7 +239,7 @@ def test_a_damaged_row_group_is_reported_where_it_is_read(tmp_path):
     content = bytearray(path.read_bytes())
     content[200:3000] = b"\xff" * 2800
     path.write_bytes(bytes(content))
-    with pytest.raises(InputError, match="t.parquet, row group 0"):
+    with pytest.raises(InputError, match=r"t.parquet, row group 0"):
         survey(open_source(path, "row"), Rules(), of_classes=False)
 
 
@@ -258,7 +258,7 @@ def test_files_that_shrink_while_they_are_read(folder):
     stream = stream_of(source)
     frame(10).to_parquet(folder / "part-1.parquet")
     source._file.cache_clear()
-    with pytest.raises(InputError, match="part-1.parquet"):
+    with pytest.raises(InputError, match=r"part-1.parquet"):
         epoch(stream, 50)
 
 

@@ -1,7 +1,5 @@
 """Estimators that learn from files: as well as from memory, whatever the files hold, and broken off or not."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -115,7 +113,7 @@ def test_a_fit_with_other_arguments_does_not_go_on(files, tmp_path):
 
 
 def test_a_class_and_a_category_of_one_shard_alone(tmp_path):
-    """Twenty thousand rows are the sample; a class and a category of one row in 22,000 are known all the same."""
+    """20,000 rows are the sample; a class and a category of one row in 22,000 are known all the same."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(22_000, 2))
     frame = pd.DataFrame(x, columns=["a", "b"]).assign(city="Oslo", kind=np.where(x[:, 0] > 0, "up", "down"))
@@ -192,32 +190,28 @@ def test_bad_calls_are_refused_before_any_work(files):
         model.fit(open_source(files))
     with pytest.raises(InputError, match="no column 'cost'"):
         model.fit(str(files), "cost")
-    with pytest.raises(InputError, match="y must hold numbers, got 'Rome'|y must hold numbers, got 'Oslo'"):
+    with pytest.raises(InputError, match=r"y must hold numbers, got '(Rome|Oslo)'"):
         model.fit(str(files), "city")
     assert not hasattr(model, "_given")
 
 
 SCRIPT = """
-import json, sys
-import numpy as np
-from stratagp import AutoGPRegressor
+import json
 from stratagp.training.world import World
-from tests.estimators.test_streaming import table
-model = AutoGPRegressor(n_inducing=20, batch_size=200, standardise="both", max_epochs=2, random_state=0, precision="float64")
-model.least_steps = 30
-model.fit({files!r}, "price")
+from tests.estimators.test_streaming import precise, table
+model = precise().fit({files!r}, "price")
 if World().is_first:
     print(json.dumps([model.predict(table(5, seed=9).drop(columns="price")).tolist(), model.histories_[0].steps]))
 """
 
 
+def precise():
+    options = {"n_inducing": 20, "batch_size": 200, "standardise": "both", "max_epochs": 2, "precision": "float64"}
+    return quick(AutoGPRegressor(**options, random_state=0), 30)
+
+
 def test_processes_of_torchrun_fit_what_one_does(files, tmp_path):
     (found,) = together(SCRIPT.format(files=str(files)), folder=tmp_path)
-    model = AutoGPRegressor(
-        n_inducing=20, batch_size=200, standardise="both", max_epochs=2, random_state=0, precision="float64"
-    )
-    alone = quick(model, 30).fit(str(files), "price")
-    new = table(5, seed=9).drop(columns="price")
+    alone = precise().fit(str(files), "price")
     assert found[1] == alone.histories_[0].steps
-    np.testing.assert_allclose(found[0], alone.predict(new), rtol=1e-6)
-    assert json.dumps(found)
+    np.testing.assert_allclose(found[0], alone.predict(table(5, seed=9).drop(columns="price")), rtol=1e-6)

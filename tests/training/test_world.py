@@ -12,6 +12,7 @@ import torch
 from stratagp import kernels as k
 from stratagp.likelihoods import GaussianNoise
 from stratagp.models.autogp import Phase, autogp, fit_phases
+from stratagp.training.loop import train
 from stratagp.training.world import World, join
 
 ROOT = str(__file__).rsplit("/tests/", 1)[0]
@@ -143,7 +144,5 @@ def test_a_killed_process_leads_to_a_restart_from_the_last_checkpoint(tmp_path):
     torch.manual_seed(0)
     line = torch.nn.Linear(1, 1)
     x = torch.linspace(-1, 1, 64)[:, None]
-    from stratagp.training.loop import train
-
     train(lambda x: -(line(x) - 3 * x).square().mean(), line, [x], batch_size=8, epochs=5, rate=0.1)
     assert weight == pytest.approx(line.weight.item(), abs=1e-6)

@@ -7,9 +7,7 @@ and a seed, lies below a share: equal rows lie on the same side, and no list of 
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -17,6 +15,7 @@ import numpy as np
 from jaxtyping import Bool, UInt64
 
 from stratagp.data.columns import categories_of, is_missing, kind_of
+from stratagp.data.sampling import Moments, Sample, mixed, row_hashes
 from stratagp.data.source import Block, Source
 from stratagp.data.tables import is_frame, read_table
 from stratagp.errors import InputError
@@ -25,72 +24,6 @@ from stratagp.training.world import World
 SAMPLE_ROWS, HELD_ROWS = 20_000, 10_000
 _CATEGORIES = 10_000  # of a column, at most
 _CLASSES = 10_000
-_CANDIDATES = 4  # times the size of a sample that wait for a place in it
-
-
-@dataclass
-class Moments:
-    """``n``, mean and ``Σ(y − mean)²`` of columns, merged as Chan, Golub and LeVeque (1983) do.
-
-    >>> one, other = Moments.of(np.array([[1.0], [2.0]])), Moments.of(np.array([[6.0]]))
-    >>> merged = one.merged(other)
-    >>> merged.mean, merged.spread
-    (array([3.]), array([2.1602469]))
-    """
-
-    n: int
-    mean: np.ndarray
-    squares: np.ndarray
-
-    @classmethod
-    def of(cls, values: np.ndarray) -> Moments:
-        """The moments of the columns of values."""
-        mean = values.mean(0)
-        return cls(len(values), mean, ((values - mean) ** 2).sum(0))
-
-    def merged(self, other: Moments) -> Moments:
-        """The moments of the rows of both."""
-        n, gap = self.n + other.n, other.mean - self.mean
-        return Moments(
-            n, self.mean + gap * (other.n / n), self.squares + other.squares + gap**2 * (self.n * other.n / n)
-        )
-
-    @property
-    def spread(self) -> np.ndarray:
-        """Standard deviations, of the population."""
-        found: np.ndarray = np.sqrt(self.squares / self.n)
-        return found
-
-
-@dataclass
-class Sample:
-    """The rows with the smallest keys, at most ``size`` of them."""
-
-    size: int
-    keys: list[UInt64[np.ndarray, " k"]] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
-
-    def add(self, keys: UInt64[np.ndarray, " n"], block: Block) -> None:
-        """Let rows with such keys compete for a place."""
-        if len(keys):
-            self.keys.append(keys)
-            self.blocks.append(block)
-        if sum(map(len, self.keys)) > _CANDIDATES * self.size:
-            self.settle()
-
-    def merge(self, other: Sample) -> None:
-        """Let the rows of another sample compete too."""
-        for keys, block in zip(other.keys, other.blocks, strict=True):
-            self.add(keys, block)
-
-    def settle(self) -> Block | None:
-        """The sample as one block, in the order of the keys; None where no row came."""
-        if not self.keys:
-            return None
-        keys, block = np.concatenate(self.keys), joined(self.blocks)
-        order = np.argsort(keys, kind="stable")[: self.size]
-        self.keys, self.blocks = [keys[order]], [block.take(order)]
-        return self.blocks[0]
 
 
 @dataclass
@@ -266,42 +199,6 @@ def _note_part(found: Survey, source: Source, part: int, rules: Rules, of_classe
             held = rules.held(block)
             found.note(block, keys, held, of_classes)
             found.kept[part] += int((~held).sum())
-
-
-def joined(blocks: Sequence[Block]) -> Block:
-    """The rows of several blocks as one."""
-    first = blocks[0]
-    if len(blocks) == 1:
-        return first
-    parts = [block.X for block in blocks]
-    X = (
-        importlib.import_module("pandas").concat(parts, ignore_index=True)
-        if is_frame(first.X)
-        else np.concatenate(parts)
-    )
-    return replace(first, X=X, y=None if first.y is None else np.concatenate([block.y for block in blocks]))
-
-
-def row_hashes(X: Any) -> UInt64[np.ndarray, " n"]:
-    """A number for each row that follows from its values alone."""
-    if is_frame(X):
-        hashes: np.ndarray = importlib.import_module("pandas").util.hash_pandas_object(X, index=False).to_numpy()
-        return hashes
-    rows = np.ascontiguousarray(X.reshape(len(X), -1), dtype=np.float64).view(np.uint64)
-    found = np.zeros(len(rows), dtype=np.uint64)
-    for column in rows.T:
-        found = mixed(found ^ column)
-    return found
-
-
-def mixed(numbers: UInt64[np.ndarray, " n"]) -> UInt64[np.ndarray, " n"]:
-    """Numbers that look random, one for each: the finaliser of SplitMix64 (Steele, Lea and Flood 2014)."""
-    with np.errstate(over="ignore"):
-        z = numbers + np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        found: np.ndarray = z ^ (z >> np.uint64(31))
-        return found
 
 
 def _gaps(values: Any) -> Bool[np.ndarray, " n"]:

@@ -18,9 +18,10 @@ import numpy as np
 
 from stratagp.data import Rules, Source, Stream, TargetScale, open_source, survey
 from stratagp.data.columns import categories_of
+from stratagp.data.sampling import joined
 from stratagp.data.source import Block
 from stratagp.data.stream import Encode
-from stratagp.data.survey import Survey, joined
+from stratagp.data.survey import Survey
 from stratagp.data.tables import Column
 from stratagp.errors import InputError
 from stratagp.training.checkpoint import Checkpoint
