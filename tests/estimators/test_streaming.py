@@ -157,6 +157,12 @@ def test_texts_in_a_column_of_files(tmp_path):
     assert model.score(pd.DataFrame({"text": words, "size": 1.0}), share) > 0.6
 
 
+def test_texts_that_nobody_gave_a_kernel(tmp_path):
+    pd.DataFrame({"note": [f"n{i}" for i in range(10_001)], "y": 1.0}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(InputError, match="column 'note' has more than 10,000 categories: leave it out"):
+        AutoGPRegressor().fit(tmp_path, "y")
+
+
 def test_predictions_from_files_to_files(files, tmp_path):
     frame = table(seed=1)
     model = quick(AutoGPRegressor(n_inducing=20, standardise="both", **FAST), 50).fit(files, "price")

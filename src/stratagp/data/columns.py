@@ -94,15 +94,20 @@ def to_codes(column: Column, categories: list[Any], ignore: bool, remedy: str) -
     array([ 1.,  0., nan])
     """
     positions = {category: float(i) for i, category in enumerate(categories)}
-    codes = np.empty(len(column.values))
-    for row, value in enumerate(_objects(column)):
-        code = np.nan if is_missing(value) else positions.get(_hashable(value, row, column), -1.0)
-        if code < 0 and not ignore:
-            raise InputError(
-                f"X has the category {value!r} in row {row}, column {column.label}, which was not in the training "
-                f"data; known are {_listed(categories)}: {remedy}"
-            )
-        codes[row] = code
+    if column.declared is not None and column.codes is not None:
+        places = np.array([*(positions.get(category, -1.0) for category in column.declared), np.nan])
+        codes = places[column.codes]
+    else:
+        values = enumerate(_objects(column))
+        codes = np.array(
+            [np.nan if is_missing(v) else positions.get(_hashable(v, row, column), -1.0) for row, v in values]
+        )
+    if not ignore and (codes < 0).any():
+        row = int((codes < 0).argmax())
+        raise InputError(
+            f"X has the category {column.values[row]!r} in row {row}, column {column.label}, which was not in the "
+            f"training data; known are {_listed(categories)}: {remedy}"
+        )
     return codes
 
 

@@ -71,7 +71,7 @@ class ParquetFiles(Source):
     def __init__(
         self, files: Sequence[str], target: Any = None, columns: Sequence[str] | None = None, system: Any = None
     ) -> None:
-        self.system, self.files = system, list(files)
+        self.system, self.files, self._texts = system, list(files), list[str]()
         self.parts, self._groups, names = [], list[tuple[int, int]](), list[str]()
         self._file = lru_cache(_OPEN_FILES)(self._open)
         for number, path in enumerate(self.files):
@@ -92,6 +92,8 @@ class ParquetFiles(Source):
         self.targets = target_names(target, names, self.files[0])
         chosen = names if columns is None else [*target_names(list(columns), names, self.files[0]), *self.targets]
         self.columns = list(dict.fromkeys(chosen))
+        self._texts = _texts(self._file(0).schema_arrow)
+        self._file.cache_clear()  # to be opened again, with texts as categories
 
     def blocks(self, part: int, first: int = 0) -> Iterator[Block]:
         """The rows of a part in their order, from row ``first`` on, a block at a time."""
@@ -113,7 +115,8 @@ class ParquetFiles(Source):
         pa, parquet = (importlib.import_module(name) for name in ("pyarrow", "pyarrow.parquet"))
         path = self.files[number]
         try:
-            return parquet.ParquetFile(path if self.system is None else self.system.open(path, "rb"))
+            file = path if self.system is None else self.system.open(path, "rb")
+            return parquet.ParquetFile(file, read_dictionary=self._texts)
         except FileNotFoundError as error:
             raise InputError(f"{path} does not exist") from error
         except (pa.ArrowException, OSError) as error:
@@ -134,6 +137,12 @@ class CsvFiles(ParquetFiles):
             copies.append(os.path.join(folder, f"{number:06d}-{Path(path).name}.parquet"))
             _copy_csv(path, copies[-1], system)
         super().__init__(copies, target, columns)
+
+
+def _texts(schema: Any) -> list[str]:
+    """The columns of text: few of their values are distinct, as a rule, and are then read once."""
+    types = importlib.import_module("pyarrow.types")
+    return [field.name for field in schema if types.is_string(field.type) or types.is_large_string(field.type)]
 
 
 def _copy_csv(path: str, copy: str, system: Any) -> None:

@@ -22,7 +22,7 @@ from stratagp.errors import InputError
 from stratagp.training.world import World
 
 SAMPLE_ROWS, HELD_ROWS = 20_000, 10_000
-_CATEGORIES = 10_000  # of a column, at most
+MOST_CATEGORIES = 10_000  # of a column
 _CLASSES = 10_000
 
 
@@ -34,7 +34,7 @@ class Survey:
         kept: rows of each part that training sees.
         dropped: rows left out since something in them is missing.
         kinds: of each column of a frame, "number", "category", "date" or "duration", and where it was first seen so.
-        categories: of each column that has them.
+        categories: of each column that has them; None of one with more than 10,000, such as texts.
         moments: of targets that are numbers.
         classes: distinct targets where they are classes, with the key and the row of one of each.
         sample: of the rows that training sees.
@@ -44,7 +44,7 @@ class Survey:
     kept: dict[int, int] = field(default_factory=dict)
     dropped: int = 0
     kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
-    categories: dict[str, set[Any]] = field(default_factory=dict)
+    categories: dict[str, set[Any] | None] = field(default_factory=dict)
     moments: Moments | None = None
     classes: dict[Any, tuple[int, Block]] = field(default_factory=dict)
     sample: Sample = field(default_factory=lambda: Sample(SAMPLE_ROWS))
@@ -107,13 +107,10 @@ class Survey:
                 "files have the same types"
             )
 
-    def _note_categories(self, name: str, found: set[Any]) -> None:
-        self.categories[name] = self.categories.get(name, set()) | found
-        if len(self.categories[name]) > _CATEGORIES:
-            raise InputError(
-                f"column {name!r} has more than {_CATEGORIES:,} categories, such as {next(iter(found))!r}: leave it "
-                "out with columns=[…], or make numbers of it"
-            )
+    def _note_categories(self, name: str, found: set[Any] | None) -> None:
+        known = self.categories.get(name, set())
+        both = None if known is None or found is None else known | found
+        self.categories[name] = both if both is None or len(both) <= MOST_CATEGORIES else None
 
     def _note_class(self, label: Any, key: int, row: Block) -> None:
         if label not in self.classes or key < self.classes[label][0]:

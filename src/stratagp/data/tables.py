@@ -21,6 +21,7 @@ class Column(NamedTuple):
     label: str  # how messages call it: "'age'" where the name is known, else its position
     values: np.ndarray  # "n", of any dtype
     declared: list[Any] | None = None  # the categories of a pandas categorical, in their order
+    codes: np.ndarray | None = None  # the place of each value among these, −1 where it is missing
 
 
 class Table(NamedTuple):
@@ -97,7 +98,9 @@ def _read_series(series: Any, label: str) -> Column:
     if kind in "iuf":
         return Column(label, series.to_numpy(dtype=np.float64, na_value=np.nan))
     if hasattr(series.dtype, "categories"):
-        return Column(label, series.astype(object).to_numpy(), series.dtype.categories.tolist())
+        known, codes = series.dtype.categories.tolist(), series.cat.codes.to_numpy()
+        values = np.array([*known, None], dtype=object)  # with a last one for what is missing
+        return Column(label, values[codes], known, codes)
     if hasattr(series.dtype, "freq"):  # periods stand for the time at which they start
         series = series.dt.to_timestamp()
     return Column(label, series.to_numpy())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -21,7 +21,7 @@ from stratagp.data.columns import categories_of
 from stratagp.data.sampling import joined
 from stratagp.data.source import Block
 from stratagp.data.stream import Encode
-from stratagp.data.survey import Survey
+from stratagp.data.survey import MOST_CATEGORIES, Survey
 from stratagp.data.tables import Column
 from stratagp.errors import InputError
 from stratagp.training.checkpoint import Checkpoint
@@ -110,6 +110,7 @@ def _opened(estimator: Any, X: Any, y: Any, world: World) -> Given:
     source = X if isinstance(X, Source) else open_source(X, y)
     rules, seed = Rules(float(estimator.validation), source.missing, estimator._seed()), estimator._seed()
     seen = survey(source, rules, estimator.of_classes, world)
+    _refuse_texts(estimator, seen)
     sample = _sample(seen)
     if sample.y is None:
         raise InputError("X has no targets: give them to the source, as open_source(…, target='price')")
@@ -132,9 +133,23 @@ def _sample(seen: Survey) -> Block:
     pandas = importlib.import_module("pandas")
     frame = block.X.copy()
     for name, found in seen.categories.items():
+        if found is None:  # a column of objects
+            continue
         known = categories_of(Column(repr(name), np.array([*found, None], dtype=object)[:-1]))
         frame[name] = pandas.Categorical(frame[name], categories=known)
     return Block(frame, block.y, block.where, block.first)
+
+
+def _refuse_texts(estimator: Any, seen: Survey) -> None:
+    """Columns with very many categories are texts, which need a kernel over objects."""
+    own = getattr(estimator, "view_kernels", None)
+    for name, found in seen.categories.items():
+        if found is None and not (isinstance(own, Mapping) and name in own):
+            raise InputError(
+                f"X: column {name!r} has more than {MOST_CATEGORIES:,} categories: leave it out, with "
+                "open_source(…, columns=[…]), or give it a kernel over texts in view_kernels of GPDRFRegressor or "
+                "GPDRFClassifier"
+            )
 
 
 def _settings(estimator: Any, found: Given) -> dict[str, Any]:
