@@ -161,7 +161,7 @@ def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> No
 
 
 def test_objects_that_are_none() -> None:
-    with pytest.raises(InputError, match="X must be a list of objects"):
+    with pytest.raises(InputError, match=r"got ndarray; objects to learn from are a list: X=\[text"):
         GPDRFClassifier(k.Spectrum(1)).fit("abc", LABELS)
     with pytest.raises(InputError, match="several views need n_layers of at least 1"):
         GPDRFRegressor(n_layers=0, views=[[0], [1]], **small_gp()).fit(X, Y)

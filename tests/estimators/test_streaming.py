@@ -112,6 +112,36 @@ def test_a_fit_with_other_arguments_does_not_go_on(files, tmp_path):
         fast.fit(str(files), "price", checkpoint=5)
 
 
+def test_a_fit_of_other_data_does_not_go_on(tmp_path):
+    frame = table(200)
+    fast = quick(DRFRegressor(n_features=10, width=1, n_layers=1, **FAST), 5)
+    for X, y in ((frame.drop(columns="price"), frame["price"]), (Frame(frame, "price"), None)):
+        folder = tmp_path / str(y is None)
+        fast.fit(X, y, checkpoint=folder)
+        other = (X, -y) if y is not None else (Frame(frame.assign(price=-frame["price"]), "price"), None)
+        with pytest.raises(InputError, match="holds another fit, with other data"):
+            fast.fit(*other, checkpoint=folder)
+
+
+def test_a_fit_without_a_seed_goes_on_with_that_of_its_start(files, tmp_path, monkeypatch):
+    def fit():
+        model = AutoGPRegressor(n_inducing=10, batch_size=200, standardise="both", validation=0.2, max_epochs=1)
+        return quick(model, 20).fit(str(files), "price", checkpoint=tmp_path)
+
+    with monkeypatch.context() as patched:
+        break_after(patched, 5)
+        with pytest.raises(Break):
+            fit()
+    new = table(5, seed=9).drop(columns="price")
+    assert fit().predict(new).tolist() == fit().predict(new).tolist()
+
+
+def test_constant_targets_of_a_source_are_not_scaled_by_their_rounding():
+    frame = table(300).assign(price=0.1)
+    model = quick(DRFRegressor(n_features=5, width=1, n_layers=1, **FAST), 2).fit(Frame(frame, "price"))
+    assert model.scale_.scale.tolist() == [1.0]
+
+
 def test_a_class_and_a_category_of_one_shard_alone(tmp_path):
     """20,000 rows are the sample; a class and a category of one row in 22,000 are known all the same."""
     rng = np.random.default_rng(0)

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ def _opened(where: Any, target: Any, columns: Sequence[str] | None) -> Source:
         return ParquetFiles(files, target, columns, system)
     if kinds == {"text"}:
         return CsvFiles(files, target, columns, system)
-    raise InputError(f"{where!r} has files of several kinds: give Parquet files alone, or CSV files alone")
+    raise InputError(f"{where!r} must be files of one kind: .parquet, .csv (.tsv, .txt, also with .gz) or .npy")
 
 
 class ParquetFiles(Source):
@@ -71,12 +71,12 @@ class ParquetFiles(Source):
     def __init__(
         self, files: Sequence[str], target: Any = None, columns: Sequence[str] | None = None, system: Any = None
     ) -> None:
-        self.system, self.files, self._texts = system, list(files), list[str]()
+        self.files = list(files)
         self.parts, self._groups, names = [], list[tuple[int, int]](), list[str]()
-        self._file = lru_cache(_OPEN_FILES)(self._open)
+        self._file = lru_cache(_OPEN_FILES)(partial(_open, self.files, system))
         for number, path in enumerate(self.files):
             file = self._file(number)
-            found = list(file.schema_arrow.names)
+            found = [name for name in file.schema_arrow.names if not name.startswith("__index_level_")]
             if not number:
                 names = found
             elif set(found) != set(names):
@@ -92,8 +92,6 @@ class ParquetFiles(Source):
         self.targets = target_names(target, names, self.files[0])
         chosen = names if columns is None else [*target_names(list(columns), names, self.files[0]), *self.targets]
         self.columns = list(dict.fromkeys(chosen))
-        self._texts = _texts(self._file(0).schema_arrow)
-        self._file.cache_clear()  # to be opened again, with texts as categories
 
     def blocks(self, part: int, first: int = 0) -> Iterator[Block]:
         """The rows of a part in their order, from row ``first`` on, a block at a time."""
@@ -105,22 +103,12 @@ class ParquetFiles(Source):
                 block_rows(8 * len(self.columns)), row_groups=[group], columns=self.columns
             ):
                 if row + len(batch) > first:
-                    frame = batch.slice(max(0, first - row)).to_pandas()[self.columns]
+                    some = batch.slice(max(0, first - row))
+                    frame = _with_categories(some).to_pandas(ignore_metadata=True)[self.columns]
                     yield split_frame(frame, self.targets, where, max(first, row))
                 row += len(batch)
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{where} cannot be read, from row {row} on: {error}") from error
-
-    def _open(self, number: int) -> Any:
-        pa, parquet = (importlib.import_module(name) for name in ("pyarrow", "pyarrow.parquet"))
-        path = self.files[number]
-        try:
-            file = path if self.system is None else self.system.open(path, "rb")
-            return parquet.ParquetFile(file, read_dictionary=self._texts)
-        except FileNotFoundError as error:
-            raise InputError(f"{path} does not exist") from error
-        except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{path} is not a whole Parquet file: {error}") from error
 
 
 class CsvFiles(ParquetFiles):
@@ -139,17 +127,36 @@ class CsvFiles(ParquetFiles):
         super().__init__(copies, target, columns)
 
 
-def _texts(schema: Any) -> list[str]:
-    """The columns of text: few of their values are distinct, as a rule, and are then read once."""
-    types = importlib.import_module("pyarrow.types")
-    return [field.name for field in schema if types.is_string(field.type) or types.is_large_string(field.type)]
+def _open(files: Sequence[str], system: Any, number: int) -> Any:
+    pa, parquet = (importlib.import_module(name) for name in ("pyarrow", "pyarrow.parquet"))
+    path = files[number]
+    try:
+        return parquet.ParquetFile(path if system is None else system.open(path, "rb"))
+    except FileNotFoundError as error:
+        raise InputError(f"{path} does not exist") from error
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path} is not a whole Parquet file: {error}") from error
+
+
+def _with_categories(batch: Any) -> Any:
+    """Columns of text as categories: few of their values are distinct, as a rule, and are then made objects once."""
+    pa, types = (importlib.import_module(name) for name in ("pyarrow", "pyarrow.types"))
+    columns = [
+        column.dictionary_encode() if types.is_string(column.type) or types.is_large_string(column.type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _copy_csv(path: str, copy: str, system: Any) -> None:
     names = ("pyarrow", "pyarrow.csv", "pyarrow.parquet")
     pa, csv, parquet = (importlib.import_module(name) for name in names)
     delimiter = "\t" if path.removesuffix(".gz").endswith(".tsv") else ","
-    options = csv.ReadOptions(block_size=_CSV_BLOCK), csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    options = (
+        csv.ReadOptions(block_size=_CSV_BLOCK),
+        csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        csv.ConvertOptions(strings_can_be_null=True),  # so that blanks and "NA" are missing in texts as in numbers
+    )
     try:
         stream = path if system is None else system.open(path, "rb", compression="infer")
         with csv.open_csv(stream, *options) as reader, parquet.ParquetWriter(copy, reader.schema) as writer:

@@ -57,9 +57,13 @@ class Sample:
     size: int
     keys: list[UInt64[np.ndarray, " k"]] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
+    worst: np.uint64 | None = None  # key of a sample that is full
 
     def add(self, keys: UInt64[np.ndarray, " n"], block: Block) -> None:
         """Let rows with such keys compete for a place."""
+        if self.worst is not None:
+            better = np.flatnonzero(keys < self.worst)
+            keys, block = keys[better], block.take(better)
         if len(keys):
             self.keys.append(keys)
             self.blocks.append(block)
@@ -78,6 +82,7 @@ class Sample:
         keys, block = np.concatenate(self.keys), joined(self.blocks)
         order = np.argsort(keys, kind="stable")[: self.size]
         self.keys, self.blocks = [keys[order]], [block.take(order)]
+        self.worst = self.keys[0][-1] if len(order) == self.size else None
         return self.blocks[0]
 
 

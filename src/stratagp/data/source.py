@@ -168,7 +168,7 @@ def split_frame(frame: Any, targets: Sequence[str], where: str, first: int) -> B
     return Block(frame.drop(columns=list(targets)), y.to_numpy(), where, first)
 
 
-def target_names(target: Any, columns: Sequence[str], what: str) -> list[str]:
+def target_names(target: Any, columns: Sequence[Any], what: str) -> list[str]:
     """The columns to predict, all of which must be there."""
     wanted = [] if target is None else [target] if isinstance(target, str) else list(target)
     gone = [name for name in wanted if name not in columns]

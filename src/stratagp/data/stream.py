@@ -1,6 +1,6 @@
 """Rows of a source as shuffled batches, in bounded memory and in an order that follows from a seed.
 
-An epoch puts the parts in a random order, which makes one long row of rows, and cuts it into *lanes* of one length.
+An epoch puts the parts in a random order, which makes one long circle of rows, and cuts it into *lanes* of one length.
 Each lane is read by one process, from its beginning to its end, a window of rows at a time; the rows of a window are
 shuffled. A batch takes the next rows of every lane. So each process reads its own files, no more than the windows of
 its lanes are held, and the batches of an epoch are the same however many processes share the lanes.
@@ -22,6 +22,7 @@ from stratagp.errors import InputError
 from stratagp.training.world import World
 
 LANES = 8
+_SEEDS = 2**62
 Encode = Callable[[Block], list[Tensor]]
 
 
@@ -42,8 +43,7 @@ class Stream:
         seen: what a survey has found.
         encode: makes tensors of the rows of a block: points and targets.
         memory: bytes that the windows of a process may take, and another as much while the next ones are read.
-        seed: of the order.
-        lanes: how many rows of rows there are; more, if there are more processes.
+        lanes: how many there are; more, if there are more processes.
 
     >>> from stratagp.data.source import Arrays
     >>> from stratagp.data.survey import survey
@@ -62,16 +62,15 @@ class Stream:
         seen: Survey,
         encode: Encode,
         memory: int = MEMORY,
-        seed: int = 0,
         lanes: int = LANES,
     ) -> None:
-        self.source, self.rules, self.encode, self.seed = source, rules, encode, seed
+        self.source, self.rules, self.encode = source, rules, encode
         self.kept = [seen.kept[part] for part in range(len(source.parts))]
         self.rows, self.lanes = seen.rows, lanes
         row = seen.sample.settle()
         assert row is not None
-        bytes_each = sum(values.numel() * 4 for values in encode(row.take(np.arange(1))))
-        self.window = max(1, memory // bytes_each)  # rows that windows of all lanes hold
+        self.row_numbers = sum(values.numel() for values in encode(row.take(np.arange(1))))
+        self.memory = memory
 
     def batches(self, batch_size: int, generator: torch.Generator, dtype: torch.dtype, world: World) -> StreamedBatches:
         """The rows in shuffled batches."""
@@ -81,8 +80,9 @@ class Stream:
 
     def read(self, stretch: Stretch) -> Iterator[list[Tensor]]:
         """The tensors of a stretch, a block at a time."""
-        row = 0  # of those that training sees
-        for block in self.source.blocks(stretch.part):
+        whole_part = self.kept[stretch.part] == self.source.parts[stretch.part].rows
+        row = stretch.first if whole_part else 0  # of those that training sees
+        for block in self.source.blocks(stretch.part, row):
             seen = self.rules.seen(block)
             first, stop = max(stretch.first - row, 0), min(stretch.stop - row, len(seen))
             row += len(seen)
@@ -105,22 +105,28 @@ class StreamedBatches:
         self.rows, self.per_epoch = stream.rows, stream.rows // size
         count = max(stream.lanes, world.size)
         self.sizes = [size // count + (lane < size % count) for lane in range(count)]  # rows of a batch
-        self.number, self.taken = -1, 0  # of the epoch, and batches of it
+        bytes_each = stream.row_numbers * torch.empty(0, dtype=dtype).element_size()
+        self.window = max(4 * max(self.sizes), stream.memory // (bytes_each * count))  # rows of a lane
+        self.seed, self.taken = 0, 0  # of this epoch, and batches of it
         self._broken_off = False
 
     def epoch(self, at_most: int) -> Iterator[list[Tensor]]:
         """This process's share of the batches of one pass over the data, at most so many."""
         if not self._broken_off:
-            self.number, self.taken = self.number + 1, 0
+            own = int(torch.randint(_SEEDS, (), generator=self.generator))
+            self.seed, self.taken = self.world.from_first(own), 0
         self._broken_off = False
         first, last = self.taken, min(self.per_epoch, self.taken + at_most)
         mine = [lane for lane in range(self.world.rank, len(self.sizes), self.world.size) if self.sizes[lane]]
-        with ThreadPoolExecutor(1) as reader:
-            lanes = [_Lane(self, lane, first, reader) for lane in mine]
+        reader = ThreadPoolExecutor(1)
+        try:
+            lanes = [_Lane(self, lane, first, reader) for lane in mine] if first < last else []
             for _ in range(first, last):
                 self.taken += 1
                 parts = [lane.next() for lane in lanes]
                 yield _joined(parts) if parts else self._nothing()
+        finally:
+            reader.shutdown(wait=False, cancel_futures=True)
 
     def _nothing(self) -> list[Tensor]:
         """No rows, for a process that has no lane: batches are smaller than there are processes."""
@@ -128,13 +134,21 @@ class StreamedBatches:
         return [values[:0].to(self.dtype) for values in next(self.stream.read(Stretch(part, 0, 1)))]
 
     def stretches(self, lane: int) -> list[Stretch]:
-        """The rows of a lane in this epoch."""
-        kept = self.stream.kept
-        order = np.random.default_rng([self.stream.seed, self.number]).permutation(len(kept))
-        ends = np.cumsum([kept[part] for part in order])
-        first = self.per_epoch * sum(self.sizes[:lane])
+        """The rows of a lane in this epoch.
+
+        The lanes start at a random row of the circle: those that are left over are others in each epoch.
+        """
+        random = np.random.default_rng(self.seed)
+        order = random.permutation(len(self.stream.kept))
+        first = int(random.integers(self.rows)) + self.per_epoch * sum(self.sizes[:lane])
         stop = first + self.per_epoch * self.sizes[lane]
-        found = []
+        once = self._between(order, first, min(stop, self.rows))
+        return once + self._between(order, max(0, first - self.rows), stop - self.rows)  # and beyond the end
+
+    def _between(self, order: np.ndarray, first: int, stop: int) -> list[Stretch]:
+        """The rows from ``first`` to before ``stop`` of the parts in an order."""
+        kept, found = self.stream.kept, list[Stretch]()
+        ends = np.cumsum([kept[part] for part in order])
         for place in range(int(np.searchsorted(ends, first, side="right")), len(order)):
             start = int(ends[place]) - kept[order[place]]
             if start >= stop:
@@ -145,11 +159,11 @@ class StreamedBatches:
 
     def state(self) -> dict[str, Any]:
         """The place in the present epoch."""
-        return {"number": self.number, "taken": self.taken}
+        return {"seed": self.seed, "taken": self.taken}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Let the next epoch be the rest of the one that was broken off there."""
-        self.number, self.taken, self._broken_off = state["number"], state["taken"], True
+        self.seed, self.taken, self._broken_off = state["seed"], state["taken"], True
 
 
 class _Lane:
@@ -157,8 +171,7 @@ class _Lane:
 
     def __init__(self, batches: StreamedBatches, number: int, first: int, reader: ThreadPoolExecutor) -> None:
         self.size, self.reader = batches.sizes[number], reader
-        window = max(4 * self.size, batches.stream.window // len(batches.sizes))
-        done = first * self.size
+        done, window = first * self.size, batches.window
         self.windows = _windows(batches, number, window, done // window)
         self.present: list[Tensor] = []
         self.used = done % window
@@ -187,14 +200,18 @@ def _windows(batches: StreamedBatches, lane: int, size: int, first: int) -> Iter
             rows += len(block[0])
             while rows >= size:
                 whole = _joined(waiting)
-                yield _shuffled([values[:size] for values in whole], batches, lane, number)
-                waiting, rows, number = [[values[size:] for values in whole]], rows - size, number + 1
+                waiting = [[values[size:].clone() for values in whole]]
+                window = _shuffled([values[:size] for values in whole], batches, lane, number)
+                del whole
+                yield window
+                del window
+                rows, number = rows - size, number + 1
     if rows:
         yield _shuffled(_joined(waiting), batches, lane, number)
 
 
 def _shuffled(window: list[Tensor], batches: StreamedBatches, lane: int, number: int) -> list[Tensor]:
-    random = np.random.default_rng([batches.stream.seed, batches.number, lane, number])
+    random = np.random.default_rng([batches.seed, lane, number])
     order = torch.from_numpy(random.permutation(len(window[0])))
     return [values[order] for values in window]
 

@@ -43,8 +43,8 @@ class Survey:
 
     kept: dict[int, int] = field(default_factory=dict)
     dropped: int = 0
-    kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
-    categories: dict[str, set[Any] | None] = field(default_factory=dict)
+    kinds: dict[Any, tuple[str, str]] = field(default_factory=dict)
+    categories: dict[Any, set[Any] | None] = field(default_factory=dict)
     moments: Moments | None = None
     classes: dict[Any, tuple[int, Block]] = field(default_factory=dict)
     sample: Sample = field(default_factory=lambda: Sample(SAMPLE_ROWS))
@@ -77,10 +77,11 @@ class Survey:
         """Take in complete rows, some of which are held out."""
         if hasattr(block.X, "columns"):
             for name in block.X.columns:
-                self._note_column(str(name), block.X[name], block.where)
+                self._note_column(name, block.X[name], block.where)
         if of_classes:
             for label, row in zip(*np.unique(np.asarray(block.y), return_index=True), strict=True):
-                self._note_class(label, int(keys[row]), block.take(np.array([row])))
+                if label not in self.classes or keys[row] < self.classes[label][0]:
+                    self._note_class(label, int(keys[row]), block.take(np.array([row])))
         elif block.y is not None:
             own = Moments.of(_as_numbers(block)[~held]) if not held.all() else None
             if own is not None:
@@ -90,7 +91,7 @@ class Survey:
             rows = rows[np.argsort(keys[rows], kind="stable")[: sample.size]]
             sample.add(keys[rows], block.take(rows))
 
-    def _note_column(self, name: str, series: Any, where: str) -> None:
+    def _note_column(self, name: Any, series: Any, where: str) -> None:
         simple = getattr(series.dtype, "kind", "O") in "iufMm" and not hasattr(series.dtype, "categories")
         values = series.iloc[:1] if simple else series.drop_duplicates()
         column = read_table(values.to_frame()).columns[0]
@@ -99,7 +100,7 @@ class Survey:
         if kind == "category":
             self._note_categories(name, set(categories_of(column)))
 
-    def _note_kind(self, name: str, kind: str, where: str) -> None:
+    def _note_kind(self, name: Any, kind: str, where: str) -> None:
         known, first = self.kinds.setdefault(name, (kind, where))
         if known != kind:
             raise InputError(
@@ -107,7 +108,7 @@ class Survey:
                 "files have the same types"
             )
 
-    def _note_categories(self, name: str, found: set[Any] | None) -> None:
+    def _note_categories(self, name: Any, found: set[Any] | None) -> None:
         known = self.categories.get(name, set())
         both = None if known is None or found is None else known | found
         self.categories[name] = both if both is None or len(both) <= MOST_CATEGORIES else None
@@ -166,7 +167,8 @@ def survey(source: Source, rules: Rules, of_classes: bool, world: World | None =
     (10, array([4.5]), 10)
     """
     world = world or World()
-    found, error = Survey(), None
+    sizes = [_sample_size(source, most) for most in (SAMPLE_ROWS, HELD_ROWS)]
+    found, error = Survey(sample=Sample(sizes[0]), held=Sample(sizes[1])), None
     try:
         for part in range(world.rank, len(source.parts), world.size):
             _note_part(found, source, part, rules, of_classes)
@@ -175,10 +177,18 @@ def survey(source: Source, rules: Rules, of_classes: bool, world: World | None =
     for other in world.all_have(error):
         if other is not None:
             raise other
-    whole = reduce(Survey.merge, world.all_have(found), Survey())
+    found.sample.settle(), found.held.settle()
+    whole = reduce(Survey.merge, world.all_have(found), Survey(sample=Sample(sizes[0]), held=Sample(sizes[1])))
     if not whole.rows:
         raise InputError("no row is left to train on: all are held out, or have missing values")
     return whole
+
+
+def _sample_size(source: Source, most: int) -> int:
+    """Rows of a sample: fewer than ``most`` where they are wide, images say, but a thousand."""
+    X = next(source.blocks(0)).X
+    bytes_each = 8 * X.shape[1] if is_frame(X) else 8 * int(np.prod(X.shape[1:]))
+    return min(most, max(1000, source.memory // (4 * bytes_each)))
 
 
 def _note_part(found: Survey, source: Source, part: int, rules: Rules, of_classes: bool) -> None:

@@ -74,6 +74,10 @@ class Batched(GPEstimator):
         if self.patience is not None and not self.validation:
             raise InputError("patience waits for a better score of held-out rows: give validation=0.1, or so")
 
+    def _seed(self) -> int:
+        """One seed for all of a fit, the same in all processes."""
+        return self._given.seed if "_given" in self.__dict__ else super()._seed()
+
     @abstractmethod
     def _encoded_targets(self, y: Any) -> Tensor:
         """Targets as the likelihood sees them, ``n p``."""
@@ -95,14 +99,13 @@ class Batched(GPEstimator):
         """What training reads: the rows themselves, or the source that they are a sample of."""
         return (data.x, data.y) if self._given.seen is None else (self._given.stream(self._encoded), None)
 
-    def _length(self, data: Data, epochs: int) -> dict[str, Any]:
+    def _length(self, data: Data, epochs: int, what: str = "") -> dict[str, Any]:
         """Batch size, epochs, patience and scores of a training, which makes some steps however few the rows."""
         rows = len(data.y) if self._given.seen is None else self._given.seen.rows
         size = min(self.batch_size, rows)
         patience = None if self.patience is None else max(self.patience, -(-_LEAST_PATIENCE * size // rows))
         epochs = max(epochs, -(-self.least_steps // (rows // size)))
-        steps = epochs * (rows // size)
-        self._say(f"{steps} steps of {size} rows, {epochs} times through all")
+        self._say(f"{what}{epochs * (rows // size)} steps in {epochs} epochs")
         return {
             "batch_size": size,
             "epochs": epochs,

@@ -179,8 +179,8 @@ class DKLEstimator(Batched):
             features.train()
             return float(sum(fits)) / len(test.y)
 
-        options = self._options(features, train, test, self.pretrain_epochs, score, generator)
-        self._say("of which these are of the network alone")
+        length = self._length(train, self.pretrain_epochs, "the network alone, ")
+        options = {**length, **self._options(features, train, test, score, generator)}
         rates = [(head.parameters(), self.rate / self.network_rate)]
         history = pretrain(features, head, *self._rows(train), rate=self.network_rate, rates=rates, **options)
         features.settle(_some(train.x))
@@ -192,7 +192,8 @@ class DKLEstimator(Batched):
         def score() -> float:
             return self._validation_score(test.x, test.y)
 
-        options = self._options(features, train, test, self.max_epochs, score, generator)
+        length = self._length(train, self.max_epochs, "all together, ")
+        options = {**length, **self._options(features, train, test, score, generator)}
         factor = self.network_rate / self.rate * (self.fine_tuning if self.pretrain_epochs else 1.0)
         rates = [(features.network.parameters(), factor)]
         penalty = model.log_prior if model.has_priors else None
@@ -201,7 +202,7 @@ class DKLEstimator(Batched):
         return history
 
     def _options(
-        self, features: Features, train: Data, test: Data, epochs: int, score: Callable[[], float], generator: Any
+        self, features: Features, train: Data, test: Data, score: Callable[[], float], generator: Any
     ) -> dict[str, Any]:
         """What both steps of training share."""
 
@@ -211,7 +212,6 @@ class DKLEstimator(Batched):
 
         matrices = [p for p in features.network.parameters() if p.dim() > 1]
         return {
-            **self._length(train, epochs),
             "generator": generator,
             "decays": [(matrices, float(self.weight_decay))],
             "score": settled if len(test.y) else None,

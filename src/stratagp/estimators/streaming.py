@@ -6,27 +6,31 @@ the number of rows from a pass over all of them.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from stratagp.data import Rules, Source, Stream, TargetScale, open_source, survey
 from stratagp.data.columns import categories_of
-from stratagp.data.sampling import joined
+from stratagp.data.sampling import joined, row_hashes
 from stratagp.data.source import Block
 from stratagp.data.stream import Encode
 from stratagp.data.survey import MOST_CATEGORIES, Survey
-from stratagp.data.tables import Column
+from stratagp.data.tables import Column, is_frame, pandas_like
 from stratagp.errors import InputError
 from stratagp.training.checkpoint import Checkpoint
 from stratagp.training.progress import log
 from stratagp.training.world import World, join
+
+_ROUNDING = 8 * np.finfo(np.float64).eps  # a spread this small beside the mean is rounding, not variation
 
 
 @dataclass
@@ -37,7 +41,7 @@ class Given:
         X, y: all of them, or a sample.
         source, rules, seen: where all are, which of them training sees, and what is known of them; None in memory.
         checkpoint: where training leaves its state.
-        seed: of the order of a source.
+        seed: of all that is random in the fit, in all processes.
     """
 
     X: Any
@@ -53,7 +57,7 @@ class Given:
         assert self.source is not None
         assert self.rules is not None
         assert self.seen is not None
-        return Stream(self.source, self.rules, self.seen, encode, self.source.memory, self.seed)
+        return Stream(self.source, self.rules, self.seen, encode, self.source.memory)
 
     @property
     def held(self) -> Block | None:
@@ -64,8 +68,8 @@ class Given:
         """Centre and spread of the targets, of all rows."""
         if self.seen is None or self.seen.moments is None:
             return TargetScale.of(targets)
-        spread = self.seen.moments.spread
-        return TargetScale(self.seen.moments.mean, np.where(spread > 0, spread, 1.0))
+        mean, spread = self.seen.moments.mean, self.seen.moments.spread
+        return TargetScale(mean, np.where(spread > _ROUNDING * np.abs(mean), spread, 1.0))
 
 
 @contextmanager
@@ -81,11 +85,15 @@ def given(estimator: Any, X: Any, y: Any, checkpoint: Any) -> Iterator[Given]:
     kept = Checkpoint(checkpoint) if isinstance(checkpoint, (str, os.PathLike)) else checkpoint
     if kept is not None and not isinstance(kept, Checkpoint):
         raise InputError(f"checkpoint must be a folder, or a Checkpoint, got {checkpoint!r}")
-    estimator._given = found = _opened(estimator, X, y, world) if is_source(X) else Given(X, y)
-    found.checkpoint = kept
-    if kept is not None:
-        kept.begin(_settings(estimator, found))
+    seed = estimator._seed()
+    if kept is not None and not isinstance(estimator.random_state, Integral):
+        seed = kept.settings().get("seed", seed)  # of the fit that is to go on
+    seed = int(world.from_first(seed))
     try:
+        found = _opened(estimator, X, y, world, seed) if is_source(X) else Given(X, y, seed=seed)
+        estimator._given, found.checkpoint = found, kept
+        if kept is not None:
+            kept.begin(_settings(estimator, found))
         yield found
     finally:
         estimator.__dict__.pop("_given", None)
@@ -100,15 +108,16 @@ def is_source(X: Any) -> bool:
     return isinstance(X, (Source, str, os.PathLike))
 
 
-def _opened(estimator: Any, X: Any, y: Any, world: World) -> Given:
+def _opened(estimator: Any, X: Any, y: Any, world: World, seed: int) -> Given:
     if isinstance(X, Source) and y is not None:
         raise InputError("y must be left out where X is a Source, which has its targets: open_source(…, target=…)")
     if not isinstance(X, Source) and not isinstance(y, (str, list, tuple)):
         raise InputError(
-            f"y must be the name of the column to predict, or a list of names, where X is a file, got {y!r}"
+            "y must be the name of the column to predict, or a list of names, where X is the path of files, got "
+            f"{type(y).__name__}; objects to learn from are a list: X=[text, …]"
         )
     source = X if isinstance(X, Source) else open_source(X, y)
-    rules, seed = Rules(float(estimator.validation), source.missing, estimator._seed()), estimator._seed()
+    rules = Rules(float(estimator.validation), source.missing, seed)
     seen = survey(source, rules, estimator.of_classes, world)
     _refuse_texts(estimator, seen)
     sample = _sample(seen)
@@ -154,6 +163,34 @@ def _refuse_texts(estimator: Any, seen: Survey) -> None:
 
 def _settings(estimator: Any, found: Given) -> dict[str, Any]:
     """What must be the same for a fit to go on where another ended."""
-    options = {name: repr(value) for name, value in estimator.get_params(deep=False).items() if name != "verbose"}
-    rows = len(found.X) if found.seen is None else found.seen.rows
-    return {"estimator": type(estimator).__name__, "version": version("stratagp"), "rows": rows, **options}
+    given = estimator.get_params(deep=False).items()
+    options = {name: repr(value) for name, value in given if name not in ("verbose", "random_state")}
+    kind = {"estimator": type(estimator).__name__, "version": version("stratagp"), "seed": found.seed}
+    return {**kind, "data": _fingerprint(found), **options}
+
+
+def _fingerprint(found: Given) -> str:
+    """A number that other data would not have."""
+    digest = hashlib.blake2b(digest_size=16)
+    if found.source is not None and found.seen is not None:
+        digest.update(repr([part.rows for part in found.source.parts]).encode())
+        digest.update(repr([found.seen.kept[part] for part in range(len(found.source.parts))]).encode())
+    _digest(digest, found.X)
+    _digest(digest, found.y)
+    return digest.hexdigest()
+
+
+def _digest(digest: Any, values: Any) -> None:
+    """Take in arrays, frames, texts and containers of these; of other objects only how many there are."""
+    if isinstance(values, Mapping):
+        values = list(values.items())
+    if isinstance(values, (list, tuple)):
+        digest.update(f"{len(values)} ".encode())
+        for value in values:
+            _digest(digest, value)
+    elif is_frame(values) or hasattr(values, "dtype"):
+        array = values if hasattr(values, "tobytes") else row_hashes(pandas_like(values)) if is_frame(values) else None
+        array = np.asarray(values) if array is None else np.asarray(array)
+        digest.update(array.tobytes() if array.dtype.kind != "O" else repr(array.ravel().tolist()).encode())
+    elif isinstance(values, (str, bytes, int, float)):
+        digest.update(repr(values).encode())

@@ -65,14 +65,22 @@ class Checkpoint:
             raise InputError(f"every must be a number of seconds between two saves, not negative, got {every!r}")
         self.folder, self.every, self.world = Path(folder), every, World()
         self._stages = 0
-        if self.world.is_first:
-            _check_writable(self.folder)
+        self.world.by_first(lambda: _check_writable(self.folder))
 
     def begin(self, settings: dict[str, Any]) -> None:
         """Note what is fitted, or refuse a folder that holds the state of something else."""
         self._stages = 0
-        if not self.world.is_first:
-            return
+        self.world.by_first(lambda: self._begin(settings))
+
+    def settings(self) -> dict[str, Any]:
+        """What an earlier fit has noted; nothing where there was none."""
+        path = self.folder / "run.json"
+        found: dict[str, Any] = self.world.by_first(
+            lambda: json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        )
+        return found
+
+    def _begin(self, settings: dict[str, Any]) -> None:
         path, text = self.folder / "run.json", json.dumps(settings, indent=1, sort_keys=True, default=repr)
         if path.exists():
             before = json.loads(path.read_text(encoding="utf-8"))
@@ -114,9 +122,9 @@ class Stage:
 
     def restore(self, show: Meter) -> bool:
         """Go on from where a file was left, if there is one; whether the stage is over."""
-        content = self.world.from_first(self.path.read_bytes() if self.path.exists() else None)
+        content = self.world.by_first(lambda: self.path.read_bytes() if self.path.exists() else None)
         if content is None:
-            self._check_space()
+            self.world.by_first(self._check_space)
             return False
         tensors, state = _parsed(content, self.path)
         if state["fits"] != self.fits:
@@ -178,8 +186,6 @@ class Stage:
         return save(copies, {"state": json.dumps(state)})
 
     def _check_space(self) -> None:
-        if not self.world.is_first:
-            return
         need = _COPIES * sum(tensor.numel() * tensor.element_size() for tensor in self.tensors)
         free = shutil.disk_usage(self.path.parent).free
         if free < 2 * need:  # the new file is written beside the old one

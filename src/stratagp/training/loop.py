@@ -105,7 +105,7 @@ def train(
     mover = Mover(moving, optimiser, rate, rates, decays, natural, (natural_rate, last), clip)
     run = Run(objective, mover, Snapshot(moving, module, mover.optimiser), schedule, batches.rows, world)
     best = Best(Snapshot(moving, module), score, score_steps, patience, world)
-    _meet(world, module)
+    world.copy_first(all_tensors(module))
     stage = None if checkpoint is None else checkpoint.stage(module, run, best, batches, total)
     with ExitStack() as open_:
         open_.enter_context(only(module, moving))
@@ -113,6 +113,7 @@ def train(
         asked = open_.enter_context(termination(stage is not None))
         if stage is not None and stage.restore(show):
             return run.history
+        _part_ways(world, module)
         try:
             if not run.taken:
                 best.start()
@@ -124,8 +125,10 @@ def train(
         finally:
             mover.clear()
         run.history.seconds = show.clock() - show.start
-        if stage is not None and not run.history.cut_short:
+        if stage is not None and run.history.ending != "interrupted":
             stage.save(show, over=True)
+            if asked:
+                raise SystemExit(EXIT_CODE)
     return run.history
 
 
@@ -177,12 +180,11 @@ def _must_stop(run: Run, show: Meter, more: bool, asked: bool) -> bool:
     return run.history.ending != "finished"
 
 
-def _meet(world: World, module: nn.Module) -> None:
-    """Let all processes start from the values of the first, with random numbers of their own."""
-    if world.size > 1:
-        world.copy_first(all_tensors(module))
-        for generator in generators(module) if world.rank else ():
-            generator.manual_seed(generator.initial_seed() + world.rank)
+def _part_ways(world: World, module: nn.Module) -> None:
+    """Let processes that have the same values draw random numbers of their own from here on."""
+    for generator in (*generators(module), torch.default_generator) if world.rank else ():
+        seed = int(torch.randint(2**62, (), generator=generator))
+        generator.manual_seed(seed + world.rank)
 
 
 def _check_limits(seconds: float | None, patience: int | None) -> None:

@@ -18,6 +18,7 @@ from stratagp.training.world import World
 
 OUT_OF_TIME, TERMINATED = 1, 1_000_000  # wishes of a process; that of any weighs more than all others together
 
+_STATE = ("factor", "least", "taken", "sum", "count")
 _KEEP_EVERY = 50  # steps between two good states that are kept
 _FALL = 10.0  # times its size (and a nat a row) that the objective may lose since the last good state
 _FAULTS = (NotPositiveDefiniteError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
@@ -70,7 +71,7 @@ class Run:
         self.objective, self.mover, self.good, self.schedule, self.rows = objective, mover, good, schedule, rows
         self.world, self.wish = world, 0
         self.factor, self.least, self.history = 1.0, -math.inf, History()
-        self.taken, self.values = 0, list[float]()  # batches so far, and the objectives of this epoch
+        self.taken, self.sum, self.count = 0, 0.0, 0  # batches so far; of this epoch, objectives and how many
 
     def step(self, batch: Sequence[Tensor], total: int) -> float:
         """One step up the objective of a batch, one of ``total``; its value before the step.
@@ -79,8 +80,10 @@ class Run:
         """
         done = self.taken / total
         self.taken += 1
-        self.values.append(self._step(batch, done))
-        return self.values[-1]
+        value = self._step(batch, done)
+        if not math.isnan(value):
+            self.sum, self.count = self.sum + value, self.count + 1
+        return value
 
     def _step(self, batch: Sequence[Tensor], done: float) -> float:
         self.mover.clear()
@@ -125,18 +128,16 @@ class Run:
         """Note the mean objective of the epoch; moments that each process took from its own rows are averaged."""
         norms = [part for part in self.good.module.modules() if isinstance(part, _BatchNorm)]
         self.world.mean(moments for norm in norms for moments in norm.buffers())
-        known = [value for value in self.values if not math.isnan(value)]
-        self.history.values.append(math.fsum(known) / len(known) if known else math.nan)
-        self.values = []
+        self.history.values.append(self.sum / self.count if self.count else math.nan)
+        self.sum, self.count = 0.0, 0
 
     def state(self) -> dict[str, Any]:
         """All that a later process needs to go on, but for tensors."""
-        own = {name: getattr(self, name) for name in ("factor", "least", "taken", "values")}
-        return {**own, "history": asdict(self.history)}
+        return {**{name: getattr(self, name) for name in _STATE}, "history": asdict(self.history)}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from such a state."""
-        for name in ("factor", "least", "taken", "values"):
+        for name in _STATE:
             setattr(self, name, state[name])
         self.history = History(**state["history"])
 

@@ -12,7 +12,7 @@ meeting and their restarts are torch's: ``torchrun --nproc-per-node 2 script.py`
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -73,6 +73,21 @@ class World:
         dist.broadcast_object_list(box, src=0)
         return box[0]
 
+    def by_first(self, function: Callable[[], Any]) -> Any:
+        """What a function gives in the first process, in all of them; what it raises, all raise."""
+        if self.size == 1:
+            return function()
+        found, error = None, None
+        if self.is_first:
+            try:
+                found = function()
+            except Exception as own:
+                error = own
+        found, error = self.from_first((found, error))
+        if error is not None:
+            raise error
+        return found
+
     def all_have(self, value: Any) -> list[Any]:
         """What each process has, by rank, in all of them."""
         if self.size == 1:
@@ -102,18 +117,18 @@ class World:
 
 
 def join() -> World:
-    """Join the processes that ``torchrun`` has started, if it has; over NCCL where there is CUDA, else over gloo.
+    """Join the processes that ``torchrun`` has started, if it has: over gloo, and NCCL for what is on CUDA devices.
 
     >>> join().size
     1
     """
     if dist.is_available() and not dist.is_initialized() and "TORCHELASTIC_RUN_ID" in os.environ:
-        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     return World()
 
 
 def _weighted(parameter: nn.Parameter, rows: int) -> Tensor:
     """The gradient of a mean over rows as that of their sum, in double precision; zeros where there is none."""
     if parameter.grad is None or not rows:
-        return torch.zeros(parameter.numel(), dtype=torch.float64)
+        return torch.zeros(parameter.numel(), dtype=torch.float64, device=parameter.device)
     return parameter.grad.detach().reshape(-1).double() * rows
