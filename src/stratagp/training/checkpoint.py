@@ -28,7 +28,14 @@ from torch import Tensor, nn
 
 from stratagp.errors import InputError
 from stratagp.training.batches import BatchStream
-from stratagp.training.optimisers import Mover, Snapshot
+from stratagp.training.named_tensors import (
+    fill,
+    named_part,
+    note_optimiser,
+    note_snapshot,
+    restore_optimiser,
+    restore_snapshot,
+)
 from stratagp.training.progress import Meter, log
 from stratagp.training.run import Best, Run
 from stratagp.training.world import World
@@ -132,7 +139,7 @@ class Stage:
                 f"checkpoint: {self.path} is of a training with other data, length or model: give the same arguments "
                 "to go on with it, or another folder"
             )
-        _fill(self.tensors, tensors, "module")
+        fill(self.tensors, tensors, "module")
         for i, generator in enumerate(self.generators):
             generator.set_state(tensors[f"generator.{i}"])
         torch.set_rng_state(tensors["generator"])
@@ -141,10 +148,10 @@ class Stage:
         if state["over"]:
             return True
         self.best.restore(state["best"])
-        _restore_optimiser(self.run.mover, tensors, state["optimiser"])
+        restore_optimiser(self.run.mover, tensors, state["optimiser"])
         for name, snapshot in (("good", self.run.good), ("best", self.best.snapshot)):
-            _restore_snapshot(snapshot, name, tensors, state[name])
-        self.batches.restore({**state["batches"], **_part(tensors, "batches")})
+            restore_snapshot(snapshot, name, tensors, state[name])
+        self.batches.restore({**state["batches"], **named_part(tensors, "batches")})
         log.info("training goes on after step %d of %d, from %s", self.run.taken, self.fits["total"], self.path)
         return False
 
@@ -179,9 +186,9 @@ class Stage:
             tensors |= {f"batches.{name}": part for name, part in place.items() if isinstance(part, Tensor)}
             state["batches"] = {name: part for name, part in place.items() if not isinstance(part, Tensor)}
             state["best"] = self.best.state()
-            state["optimiser"] = _optimiser(self.run.mover, tensors)
+            state["optimiser"] = note_optimiser(self.run.mover, tensors)
             for name, snapshot in (("good", self.run.good), ("best", self.best.snapshot)):
-                state[name] = {**state.get(name, {}), **_snapshot(snapshot, name, tensors)}
+                state[name] = {**state.get(name, {}), **note_snapshot(snapshot, name, tensors)}
         copies = {name: tensor.cpu().clone().contiguous() for name, tensor in tensors.items()}
         return save(copies, {"state": json.dumps(state)})
 
@@ -259,47 +266,3 @@ def _parsed(content: bytes, path: Path) -> tuple[dict[str, Tensor], dict[str, An
     if state.get("format") != _FORMAT:
         raise InputError(f"checkpoint: {path} is of another version of this library: give another folder")
     return tensors, state
-
-
-def _fill(targets: list[Tensor], tensors: dict[str, Tensor], name: str) -> None:
-    with torch.no_grad():
-        for i, target in enumerate(targets):
-            target.copy_(tensors[f"{name}.{i}"])
-
-
-def _part(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-    return {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
-
-
-def _optimiser(mover: Mover, tensors: dict[str, Tensor]) -> list[int]:
-    """Put the state of the optimiser among ``tensors``; which parameters have one."""
-    state = {} if mover.optimiser is None else mover.optimiser.state
-    known = [i for i, parameter in enumerate(mover.moving) if state.get(parameter)]
-    for i in known:
-        tensors |= {f"optimiser.{i}.{name}": value for name, value in state[mover.moving[i]].items()}
-    return known
-
-
-def _restore_optimiser(mover: Mover, tensors: dict[str, Tensor], known: list[int]) -> None:
-    if mover.optimiser is not None:
-        mover.optimiser.state.clear()
-        for i in known:
-            mover.optimiser.state[mover.moving[i]] = _part(tensors, f"optimiser.{i}")
-
-
-def _snapshot(snapshot: Snapshot, name: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    """Put a snapshot among ``tensors``; how to read it from there."""
-    if snapshot.copies is None:
-        return {"copies": None}
-    tensors |= {f"{name}.{i}": copy for i, copy in enumerate(snapshot.copies)}
-    known = [i for i, parameter in enumerate(snapshot.moving) if snapshot.state.get(parameter)]
-    for i in known:
-        tensors |= {f"{name}-state.{i}.{key}": value for key, value in snapshot.state[snapshot.moving[i]].items()}
-    return {"copies": len(snapshot.copies), "known": known}
-
-
-def _restore_snapshot(snapshot: Snapshot, name: str, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-    if state["copies"] is None:
-        return
-    snapshot.copies = [tensors[f"{name}.{i}"].clone() for i in range(state["copies"])]
-    snapshot.state = {snapshot.moving[i]: _part(tensors, f"{name}-state.{i}") for i in state["known"]}

@@ -1,0 +1,58 @@
+"""States of optimisers and snapshots as tensors with names, which a file can hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from stratagp.training.optimisers import Mover, Snapshot
+
+
+def fill(targets: list[Tensor], tensors: dict[str, Tensor], name: str) -> None:
+    """Give tensors the values stored as ``name.0``, ``name.1``, …."""
+    with torch.no_grad():
+        for i, target in enumerate(targets):
+            target.copy_(tensors[f"{name}.{i}"])
+
+
+def named_part(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+    """What is stored as ``name.…``, by the rest of its name."""
+    return {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
+
+
+def note_optimiser(mover: Mover, tensors: dict[str, Tensor]) -> list[int]:
+    """Put the state of the optimiser among ``tensors``; which parameters have one."""
+    state = {} if mover.optimiser is None else mover.optimiser.state
+    known = [i for i, parameter in enumerate(mover.moving) if state.get(parameter)]
+    for i in known:
+        tensors |= {f"optimiser.{i}.{name}": value for name, value in state[mover.moving[i]].items()}
+    return known
+
+
+def restore_optimiser(mover: Mover, tensors: dict[str, Tensor], known: list[int]) -> None:
+    """The state of the optimiser as :func:`note_optimiser` has put it."""
+    if mover.optimiser is not None:
+        mover.optimiser.state.clear()
+        for i in known:
+            mover.optimiser.state[mover.moving[i]] = named_part(tensors, f"optimiser.{i}")
+
+
+def note_snapshot(snapshot: Snapshot, name: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """Put a snapshot among ``tensors``; how to read it from there."""
+    if snapshot.copies is None:
+        return {"copies": None}
+    tensors |= {f"{name}.{i}": copy for i, copy in enumerate(snapshot.copies)}
+    known = [i for i, parameter in enumerate(snapshot.moving) if snapshot.state.get(parameter)]
+    for i in known:
+        tensors |= {f"{name}-state.{i}.{key}": value for key, value in snapshot.state[snapshot.moving[i]].items()}
+    return {"copies": len(snapshot.copies), "known": known}
+
+
+def restore_snapshot(snapshot: Snapshot, name: str, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+    """A snapshot as :func:`note_snapshot` has put it."""
+    if state["copies"] is None:
+        return
+    snapshot.copies = [tensors[f"{name}.{i}"].clone() for i in range(state["copies"])]
+    snapshot.state = {snapshot.moving[i]: named_part(tensors, f"{name}-state.{i}") for i in state["known"]}
