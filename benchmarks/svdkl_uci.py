@@ -61,7 +61,7 @@ class Task(NamedTuple):
 TASKS = {
     "Adult": Task(adult, 12, 8, 256, 1e-3, 0.3, 0.1),
     "Connect-4": Task(connect4, 3, 32, 256, 2e-3, 0.2, 1.0),
-    "Diabetes": Task(diabetes130, 1, 13, 512, 1e-3, 0.3, 1.0),
+    "Diabetes": Task(diabetes130, 1, 19, 512, 1e-3, 0.5, 1.0),
     "Covertype": Task(covtype, 1, 8, 1024, 3e-3, 0.0, 1.0),
 }
 
