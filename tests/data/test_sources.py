@@ -24,7 +24,7 @@ def frame(n=1000, seed=0):
 
 
 def numbers(block):
-    return [torch.from_numpy(block.X["a"].to_numpy()[:, None]), torch.from_numpy(block.y.astype(float))]
+    return [torch.tensor(block.X["a"].to_numpy()[:, None]), torch.tensor(block.y.astype(float))]
 
 
 class Pretended(World):

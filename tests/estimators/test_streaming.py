@@ -161,7 +161,7 @@ def test_a_class_and_a_category_of_one_shard_alone(tmp_path):
 
 
 def test_validation_rows_are_held_out_by_their_hash(files):
-    model = quick(AutoGPRegressor(n_inducing=20, validation=0.2, patience=3, standardise="both", **FAST), 100)
+    model = quick(AutoGPRegressor(n_inducing=20, validation=0.2, patience=3, standardise="both", **FAST), 40)
     model.fit(files, "price")
     assert all(np.isfinite(model.histories_[0].scores))
     assert len(model.histories_[0].scores) >= 2
@@ -179,11 +179,11 @@ def test_images_in_memory_maps(tmp_path):
 
 def test_texts_in_a_column_of_files(tmp_path):
     rng = np.random.default_rng(0)
-    words = ["".join(rng.choice(list("ab"), size=12)) for _ in range(300)]
+    words = ["".join(rng.choice(list("ab"), size=12)) for _ in range(200)]
     share = [word.count("aa") for word in words]
     pd.DataFrame({"text": words, "size": 1.0, "share": share}).to_parquet(tmp_path / "t.parquet")
     options = {"view_kernels": {"text": k.Spectrum(2)}, "n_inducing": 30, "n_processes": 2, "n_layers": 1}
-    model = quick(GPDRFRegressor(**options, n_features=30, n_samples=2, **FAST), 100).fit(tmp_path, "share")
+    model = quick(GPDRFRegressor(**options, n_features=30, n_samples=2, **FAST), 50).fit(tmp_path, "share")
     assert model.score(pd.DataFrame({"text": words, "size": 1.0}), share) > 0.6
 
 

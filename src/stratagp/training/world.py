@@ -11,6 +11,7 @@ meeting and their restarts are torch's: ``torchrun --nproc-per-node 2 script.py`
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -18,6 +19,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 _OBJECTIVE, _ROWS, _FAULTS, _WISHES = range(4)  # the numbers that travel behind the gradients
 
@@ -123,7 +126,14 @@ def join() -> World:
     1
     """
     if dist.is_available() and not dist.is_initialized() and "TORCHELASTIC_RUN_ID" in os.environ:
-        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+        store, rank, size = next(rendezvous("env://"))
+        if os.environ["LOCAL_WORLD_SIZE"] == os.environ["WORLD_SIZE"]:
+            # torchrun keeps one store over restarts, and with it the addresses of processes that are dead; on one
+            # machine all processes count restarts alike
+            store = PrefixStore(f"attempt {os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size)
+        atexit.register(dist.destroy_process_group)  # whose threads would else outlive the interpreter, now and then
     return World()
 
 
