@@ -81,40 +81,11 @@ def test_alone_there_is_nobody_to_wait_for():
     assert World().share(torch.arange(5)).tolist() == [0, 1, 2, 3, 4]
 
 
-FAULT = """
-import json, torch
-from torch import nn
-from stratagp.errors import NotPositiveDefiniteError
-from stratagp.training.world import World, join
-from stratagp.training.loop import train
-world = join()
-torch.manual_seed(0)
-line = nn.Linear(1, 1)
-x = torch.linspace(-1, 1, 64)[:, None]
-seen = [0]
-def objective(x):
-    seen[0] += 1
-    if seen[0] == 5 and world.rank == 1:
-        raise NotPositiveDefiniteError("a kernel")
-    return -(line(x) - 3 * x).square().mean()
-history = train(objective, line, [x], batch_size=8, epochs=60, rate=0.2)
-have = world.all_have([history.halvings, line.weight.item()])
-if world.is_first:
-    print(json.dumps(have))
-"""
-
-
-def test_a_fault_of_one_turns_all_back(tmp_path):
-    (found,) = together(FAULT, folder=tmp_path)
-    assert found[0] == found[1]
-    assert found[0][0] == 1
-    assert found[0][1] == pytest.approx(3.0, abs=0.1)
-
-
-KILLED = """
-import json, os, signal, sys, torch
+LINE = """
+import json, os, signal, torch
 from pathlib import Path
 from torch import nn
+from stratagp.errors import NotPositiveDefiniteError
 from stratagp.training.checkpoint import Checkpoint
 from stratagp.training.world import World, join
 from stratagp.training.loop import train
@@ -126,10 +97,33 @@ x = torch.linspace(-1, 1, 64)[:, None]
 seen = [0]
 def objective(x):
     seen[0] += 1
+    meet_fate()
+    return -(line(x) - 3 * x).square().mean()
+"""
+
+FAULT = """
+def meet_fate():
+    if seen[0] == 5 and world.rank == 1:
+        raise NotPositiveDefiniteError("a kernel")
+history = train(objective, line, [x], batch_size=8, epochs=60, rate=0.2)
+have = world.all_have([history.halvings, line.weight.item()])
+if world.is_first:
+    print(json.dumps(have))
+"""
+
+
+def test_a_fault_of_one_turns_all_back(tmp_path):
+    (found,) = together(LINE + FAULT, folder=tmp_path)
+    assert found[0] == found[1]
+    assert found[0][0] == 1
+    assert found[0][1] == pytest.approx(3.0, abs=0.1)
+
+
+KILLED = """
+def meet_fate():
     if seen[0] == 20 and world.rank == 1 and not (folder / "killed").exists():
         (folder / "killed").write_text("")
         os.kill(os.getpid(), signal.SIGKILL)
-    return -(line(x) - 3 * x).square().mean()
 history = train(objective, line, [x], batch_size=8, epochs=5, rate=0.1, checkpoint=Checkpoint(folder / "run", 0.0))
 if world.is_first:
     print(json.dumps([history.steps, seen[0], line.weight.item()]))
@@ -138,7 +132,7 @@ if world.is_first:
 
 def test_a_killed_process_leads_to_a_restart_from_the_last_checkpoint(tmp_path):
     """torchrun starts all anew when one is killed, and they go on after step 19 of 40 without anybody's help."""
-    (found,) = together(KILLED, 2, "--max-restarts=1", folder=tmp_path)
+    (found,) = together(LINE + KILLED, 2, "--max-restarts=1", folder=tmp_path)
     steps, made, weight = found
     assert (tmp_path / "killed").exists()
     assert (steps, made) == (40, 21)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import UInt64
+from jaxtyping import Bool, UInt64
 
 from stratagp.data.source import Block
 from stratagp.data.tables import is_frame
@@ -59,14 +59,14 @@ class Sample:
     blocks: list[Block] = field(default_factory=list)
     worst: np.uint64 | None = None  # key of a sample that is full
 
-    def add(self, keys: UInt64[np.ndarray, " n"], block: Block) -> None:
-        """Let rows with such keys compete for a place."""
+    def add(self, keys: UInt64[np.ndarray, " n"], block: Block, among: Bool[np.ndarray, " n"] | None = None) -> None:
+        """Let rows with such keys compete for a place; those ``among`` them, where that is given."""
+        rows = np.arange(len(keys)) if among is None else np.flatnonzero(among)
         if self.worst is not None:
-            better = np.flatnonzero(keys < self.worst)
-            keys, block = keys[better], block.take(better)
-        if len(keys):
-            self.keys.append(keys)
-            self.blocks.append(block)
+            rows = rows[keys[rows] < self.worst]
+        if len(rows):
+            self.keys.append(keys[rows])
+            self.blocks.append(block if len(rows) == len(keys) else block.take(rows))
         if sum(map(len, self.keys)) > _CANDIDATES * self.size:
             self.settle()
 

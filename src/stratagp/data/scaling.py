@@ -50,6 +50,11 @@ class TargetScale:
         spread = largest * np.sqrt((share * (gaps / largest) ** 2).sum(0))  # scaled so that squares cannot overflow
         return cls(mean, np.where(constant, 1.0, spread))
 
+    @classmethod
+    def of_moments(cls, mean: Float64[np.ndarray, " q"], spread: Float64[np.ndarray, " q"]) -> TargetScale:
+        """The scale of targets of which no more is known than mean and standard deviation."""
+        return cls(mean, np.where(spread > _ROUNDING * np.abs(mean), spread, 1.0))
+
     def to_standard(self, y: Any) -> Float64[np.ndarray, "..."]:
         """``(y − mean) / scale``."""
         return (self._checked(y) - self.mean) / self.scale

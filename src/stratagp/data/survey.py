@@ -66,7 +66,7 @@ class Survey:
         if other.moments is not None:
             self.moments = other.moments if self.moments is None else self.moments.merged(other.moments)
         for label, (key, row) in other.classes.items():
-            self._note_class(label, key, row)
+            self._note_class(label, key, row, 0)
         self.sample.merge(other.sample)
         self.held.merge(other.held)
         return self
@@ -80,16 +80,13 @@ class Survey:
                 self._note_column(name, block.X[name], block.where)
         if of_classes:
             for label, row in zip(*np.unique(np.asarray(block.y), return_index=True), strict=True):
-                if label not in self.classes or keys[row] < self.classes[label][0]:
-                    self._note_class(label, int(keys[row]), block.take(np.array([row])))
+                self._note_class(label, int(keys[row]), block, int(row))
         elif block.y is not None:
             own = Moments.of(_as_numbers(block)[~held]) if not held.all() else None
             if own is not None:
                 self.moments = own if self.moments is None else self.moments.merged(own)
-        for sample, chosen in ((self.sample, ~held), (self.held, held)):
-            rows = np.flatnonzero(chosen)
-            rows = rows[np.argsort(keys[rows], kind="stable")[: sample.size]]
-            sample.add(keys[rows], block.take(rows))
+        self.sample.add(keys, block, ~held)
+        self.held.add(keys, block, held)
 
     def _note_column(self, name: Any, series: Any, where: str) -> None:
         simple = getattr(series.dtype, "kind", "O") in "iufMm" and not hasattr(series.dtype, "categories")
@@ -113,9 +110,9 @@ class Survey:
         both = None if known is None or found is None else known | found
         self.categories[name] = both if both is None or len(both) <= MOST_CATEGORIES else None
 
-    def _note_class(self, label: Any, key: int, row: Block) -> None:
+    def _note_class(self, label: Any, key: int, block: Block, row: int) -> None:
         if label not in self.classes or key < self.classes[label][0]:
-            self.classes[label] = key, row
+            self.classes[label] = key, block.take(np.array([row]))
         if len(self.classes) > _CLASSES:
             raise InputError(f"y has more than {_CLASSES:,} classes: numbers are a task for a regressor")
 
@@ -167,8 +164,8 @@ def survey(source: Source, rules: Rules, of_classes: bool, world: World | None =
     (10, array([4.5]), 10)
     """
     world = world or World()
-    sizes = [_sample_size(source, most) for most in (SAMPLE_ROWS, HELD_ROWS)]
-    found, error = Survey(sample=Sample(sizes[0]), held=Sample(sizes[1])), None
+    most = _most_rows(source)
+    found, error = _empty(most), None
     try:
         for part in range(world.rank, len(source.parts), world.size):
             _note_part(found, source, part, rules, of_classes)
@@ -178,17 +175,20 @@ def survey(source: Source, rules: Rules, of_classes: bool, world: World | None =
         if other is not None:
             raise other
     found.sample.settle(), found.held.settle()
-    whole = reduce(Survey.merge, world.all_have(found), Survey(sample=Sample(sizes[0]), held=Sample(sizes[1])))
+    whole = reduce(Survey.merge, world.all_have(found), _empty(most))
     if not whole.rows:
         raise InputError("no row is left to train on: all are held out, or have missing values")
     return whole
 
 
-def _sample_size(source: Source, most: int) -> int:
-    """Rows of a sample: fewer than ``most`` where they are wide, images say, but a thousand."""
-    X = next(source.blocks(0)).X
-    bytes_each = 8 * X.shape[1] if is_frame(X) else 8 * int(np.prod(X.shape[1:]))
-    return min(most, max(1000, source.memory // (4 * bytes_each)))
+def _most_rows(source: Source) -> int:
+    """Rows of a sample, at most: few where they are wide, images say, but a thousand."""
+    bytes_each = 8 * int(np.prod(next(source.blocks(0)).X.shape[1:]))
+    return max(1000, source.memory // (4 * bytes_each))
+
+
+def _empty(most: int) -> Survey:
+    return Survey(sample=Sample(min(SAMPLE_ROWS, most)), held=Sample(min(HELD_ROWS, most)))
 
 
 def _note_part(found: Survey, source: Source, part: int, rules: Rules, of_classes: bool) -> None:

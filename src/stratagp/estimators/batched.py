@@ -49,6 +49,25 @@ class Batched(GPEstimator):
     validation: float
     _given: Given  # while a fit lasts
 
+    def fit(self, X: Any, y: Any = None, checkpoint: Any = None) -> Any:
+        """Learn from rows ``X`` and targets or classes ``y``.
+
+        Arguments:
+            X: an array or a data frame; or rows that need not fit in memory: a :class:`~stratagp.data.Source`, or a
+                path of Parquet or CSV files (:func:`~stratagp.data.open_source`).
+            y: ``n``, or ``n p`` for several targets; of files, the name of the column, or a list of names.
+            checkpoint: a folder in which training leaves its state every minute; the same call goes on from there.
+        """
+        with self._unless_it_fails():
+            self._check_options()
+            with given(self, X, y, checkpoint) as rows:
+                self._fit(rows)
+        return self
+
+    @abstractmethod
+    def _fit(self, rows: Given) -> None:
+        """Learn from rows in memory, or from a sample of those of a source."""
+
     @abstractmethod
     def _fit_model(self, kernel: Kernel, points: Points, y: Tensor, likelihood: Likelihood, outputs: int) -> None:
         """Put the model together and train it; ``y`` are ``n p`` as the likelihood sees them."""
@@ -151,21 +170,6 @@ class Batched(GPEstimator):
 
 class BatchedRegressor(RegressorMixin, Batched):
     """Regression by any likelihood of numbers."""
-
-    def fit(self, X: Any, y: Any = None, checkpoint: Any = None) -> Any:
-        """Learn from rows ``X`` and targets ``y``.
-
-        Arguments:
-            X: an array or a data frame; or rows that need not fit in memory: a :class:`~stratagp.data.Source`, or a
-                path of Parquet or CSV files (:func:`~stratagp.data.open_source`).
-            y: ``n`` or ``n p``; of files, the name of the column, or a list of names.
-            checkpoint: a folder in which training leaves its state every minute; the same call goes on from there.
-        """
-        with self._unless_it_fails():
-            self._check_options()
-            with given(self, X, y, checkpoint) as rows:
-                self._fit(rows)
-        return self
 
     def _fit(self, rows: Given) -> None:
         kernel, points = self._learn_inputs(rows.X)

@@ -14,7 +14,7 @@ from stratagp import likelihoods as lik
 from stratagp.errors import InputError
 from stratagp.estimators import named_likelihoods as named
 from stratagp.estimators.batched import Batched, as_array
-from stratagp.estimators.streaming import given
+from stratagp.estimators.streaming import Given
 from stratagp.estimators.targets import encode_labels
 from stratagp.likelihoods import Likelihood
 from stratagp.linalg.quasi_random import quasi_normal
@@ -32,24 +32,12 @@ class BatchedClassifier(ClassifierMixin, Batched):
 
     of_classes = True
 
-    def fit(self, X: Any, y: Any = None, checkpoint: Any = None) -> Any:
-        """Learn from rows ``X`` and their classes ``y``.
-
-        Arguments:
-            X: an array or a data frame; or rows that need not fit in memory: a :class:`~stratagp.data.Source`, or a
-                path of Parquet or CSV files (:func:`~stratagp.data.open_source`).
-            y: the class of each row; of files, the name of the column.
-            checkpoint: a folder in which training leaves its state every minute; the same call goes on from there.
-        """
-        with self._unless_it_fails():
-            self._check_options()
-            with given(self, X, y, checkpoint) as rows:
-                kernel, points = self._learn_inputs(rows.X)
-                self.classes_, _ = encode_labels(self, rows.y, len(points))
-                likelihood = named.of_classes(self.likelihood, len(self.classes_), self.smooth_alone)
-                outputs = 1 if isinstance(likelihood, (lik.Bernoulli, lik.Ordinal)) else len(self.classes_)
-                self._fit_model(kernel, points, self._encoded_targets(rows.y), likelihood, outputs)
-        return self
+    def _fit(self, rows: Given) -> None:
+        kernel, points = self._learn_inputs(rows.X)
+        self.classes_, _ = encode_labels(self, rows.y, len(points))
+        likelihood = named.of_classes(self.likelihood, len(self.classes_), self.smooth_alone)
+        outputs = 1 if isinstance(likelihood, (lik.Bernoulli, lik.Ordinal)) else len(self.classes_)
+        self._fit_model(kernel, points, self._encoded_targets(rows.y), likelihood, outputs)
 
     def _encoded_targets(self, y: Any) -> Tensor:
         """The number of each row's class, ``n 1``."""

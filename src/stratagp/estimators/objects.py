@@ -14,8 +14,8 @@ from stratagp.data.columns import is_missing
 from stratagp.data.tables import is_frame
 from stratagp.errors import InputError
 from stratagp.kernels import Constant, Kernel
+from stratagp.kernels.objects import short
 
-_SHOWN = 40  # letters of an object, in messages
 _ALIKE = 1 - 1e-10  # the cosine above which two objects are one
 _FIRST = 8  # objects that are compared with the first one at first; then eight times as many
 
@@ -46,11 +46,11 @@ class ObjectReader:
         number = next((i for i, item in enumerate(objects) if isinstance(item, (Number, np.bool_))), None)
         if self.texts is None and number is not None:
             raise InputError(
-                f"{self.name} has {_short(objects[number])} in row {number}, among texts: write it as a text or drop it"
+                f"{self.name} has {short(objects[number])} in row {number}, among texts: write it as a text or drop it"
             )
         if len(objects) > 1 and all(map(_is_wrapped, objects)) and any(len(item[0]) > 1 for item in objects):
             raise InputError(
-                f"{self.name} has a list of one text in each row, such as {_short(objects[0])}: give the texts "
+                f"{self.name} has a list of one text in each row, such as {short(objects[0])}: give the texts "
                 "themselves, [row[0] for row in X]"
             )
         return objects
@@ -63,7 +63,7 @@ class ObjectReader:
         if row is None:
             return objects
         wanted = "all objects were texts: give texts" if self.texts else "none was a text: prepare it as those of fit"
-        raise InputError(f"{self.name} has {_short(objects[row])} in row {row}, but in fit {wanted}")
+        raise InputError(f"{self.name} has {short(objects[row])} in row {row}, but in fit {wanted}")
 
     def _listed(self, X: Any) -> list[Any]:
         if (is_frame(X) and getattr(X, "ndim", 2) == 2) or isinstance(X, Mapping):
@@ -137,8 +137,3 @@ def _leaves(kernel: Kernel) -> Iterator[Kernel]:
 
 def _is_wrapped(item: Any) -> bool:
     return isinstance(item, (list, tuple)) and len(item) == 1 and isinstance(item[0], str)
-
-
-def _short(item: Any) -> str:
-    text = repr(item.item() if isinstance(item, np.generic) else item)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from stratagp.data import Source, open_source
 from stratagp.data.source import Block
 from stratagp.errors import InputError
 from stratagp.estimators.targets import check_level
+from stratagp.training.checkpoint import appearing
 
 
 def predict_file(estimator: Any, X: Any, out: Any, level: float = 0.95) -> int:
@@ -40,15 +40,11 @@ def predict_file(estimator: Any, X: Any, out: Any, level: float = 0.95) -> int:
         raise InputError(f"out: the folder {path.parent} does not exist")
     names = getattr(estimator, "feature_names_in_", None)
     source = X if isinstance(X, Source) else open_source(X, columns=None if names is None else list(names))
-    beside, rows = path.with_name(f".{path.name}.{os.getpid()}"), 0
-    try:
-        with _writer(beside, path.suffix) as write:
-            for block in _all(source):
-                write(_predicted(estimator, block, level))
-                rows += len(block)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    rows = 0
+    with appearing(path) as beside, _writer(beside, path.suffix) as write:
+        for block in _all(source):
+            write(_predicted(estimator, block, level))
+            rows += len(block)
     return rows
 
 

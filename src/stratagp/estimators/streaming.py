@@ -30,8 +30,6 @@ from stratagp.training.checkpoint import Checkpoint
 from stratagp.training.progress import log
 from stratagp.training.world import World, join
 
-_ROUNDING = 8 * np.finfo(np.float64).eps  # a spread this small beside the mean is rounding, not variation
-
 
 @dataclass
 class Given:
@@ -68,8 +66,7 @@ class Given:
         """Centre and spread of the targets, of all rows."""
         if self.seen is None or self.seen.moments is None:
             return TargetScale.of(targets)
-        mean, spread = self.seen.moments.mean, self.seen.moments.spread
-        return TargetScale(mean, np.where(spread > _ROUNDING * np.abs(mean), spread, 1.0))
+        return TargetScale.of_moments(self.seen.moments.mean, self.seen.moments.spread)
 
 
 @contextmanager

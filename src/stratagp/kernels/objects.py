@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -156,14 +157,15 @@ class PairFunction(ObjectKernel):
             value = math.nan
         if not math.isfinite(value):
             raise InputError(
-                f"the function of PairFunction must return a finite number, but of {_short(item)} and {_short(other)} "
-                f"(rows {i} and {j} of the lists that are compared) it made {_short(found)}"
+                f"the function of PairFunction must return a finite number, but of {short(item)} and {short(other)} "
+                f"(rows {i} and {j} of the lists that are compared) it made {short(found)}"
             )
         return value
 
 
-def _short(item: Any) -> str:
-    text = repr(item)
+def short(item: Any) -> str:
+    """An object as messages show it: plainly, and no more than its beginning."""
+    text = repr(item.item() if isinstance(item, np.generic) else item)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 

@@ -218,20 +218,30 @@ def termination(wanted: bool) -> Iterator[list[bool]]:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that whoever looks finds the old one or the new one, whole, even after a crash."""
+    with appearing(path) as beside:
+        beside.write_bytes(content)
+
+
+@contextmanager
+def appearing(path: Path) -> Iterator[Path]:
+    """A path beside ``path`` to write to; it takes the place of ``path`` at the end, if all went well."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        yield beside
+        _flush(beside)
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
+    _flush(path.parent)
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file or folder is on the disk."""
+    opened = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(opened)
     finally:
-        os.close(folder)
+        os.close(opened)
 
 
 def all_tensors(module: nn.Module) -> list[Tensor]:

@@ -18,7 +18,7 @@ from stratagp.training.world import World
 
 OUT_OF_TIME, TERMINATED = 1, 1_000_000  # wishes of a process; that of any weighs more than all others together
 
-_STATE = ("factor", "least", "taken", "sum", "count")
+_STATE, _BEST_STATE = ("factor", "least", "taken", "sum", "count"), ("value", "waited", "last", "scored")
 _KEEP_EVERY = 50  # steps between two good states that are kept
 _FALL = 10.0  # times its size (and a nat a row) that the objective may lose since the last good state
 _FAULTS = (NotPositiveDefiniteError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
@@ -189,9 +189,9 @@ class Best:
 
     def state(self) -> dict[str, Any]:
         """All that a later process needs to go on, but for tensors."""
-        return {name: getattr(self, name) for name in ("value", "waited", "last", "scored")}
+        return {name: getattr(self, name) for name in _BEST_STATE}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from such a state."""
-        for name in ("value", "waited", "last", "scored"):
+        for name in _BEST_STATE:
             setattr(self, name, state[name])

@@ -113,11 +113,6 @@ class World:
                     dist.all_reduce(tensor)
                     tensor /= self.size
 
-    def wait(self) -> None:
-        """Go on when all have come here."""
-        if self.size > 1:
-            dist.barrier()
-
 
 def join() -> World:
     """Join the processes that ``torchrun`` has started, if it has: over gloo, and NCCL for what is on CUDA devices.
