@@ -1,4 +1,4 @@
-# One command each: `make check`, `make test`, `make demo`, `make bench`. Each makes `.venv` first if it is not there.
+# One command each: `make check`, `make test`, `make demo`, `make bench`, `make docs`. Each makes `.venv` first if it is not there.
 
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '' 2>/dev/null && echo $$p && break; done)
 JOBS ?= 2
@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install check format test demo bench clean
+.PHONY: help install check format test demo bench docs clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,11 +36,17 @@ format: $(READY)  ## write files in the house format and mend what the linter ca
 test: $(READY)  ## every test and every example in a docstring
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-demo: $(READY)  ## fit a model on data that ships with scikit-learn
+demo: $(READY)  ## fit, predict, evaluate and report on data that ships with the package
 	$(BIN)/python examples/demo.py
 
 bench: $(READY)  ## the quick benchmarks
 	$(BIN)/python benchmarks/linalg.py --quick
+
+docs: $(READY)  ## build the documentation site into out/site
+	@$(BIN)/python -c 'import mkdocs, material, mkdocstrings_handlers.python' 2>/dev/null || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "Site: out/site/index.html"
 
 clean:  ## remove the environment and every cache
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -17,6 +17,17 @@ jaxtyping.install_import_hook("stratagp", "tests.typecheck.typechecker")
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
 
 
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Cases that a module makes at import draw the same numbers whatever was imported before."""
+    torch.manual_seed(4)
+
+
+@pytest.fixture(autouse=True)
+def _same_draws() -> None:
+    """A test draws the same numbers whichever worker runs it, and after whichever tests."""
+    torch.manual_seed(0)
+
+
 @pytest.fixture
 def data_path() -> Callable[[str], Path]:
     """``data_path("mnist/mnist.npz")``, under ``STRATAGP_DATA``; the test is skipped where it is absent."""

@@ -67,6 +67,13 @@ def test_meuse_effects_beat_kriging(run: Callable[..., dict[str, float]]) -> Non
     assert found["and elevation"] < found["unmeasured"] < 0.9 * found["kriging"]
 
 
+def test_files_are_learnt_from_and_predicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = runpy.run_path(str(EXAMPLES / "cluster.py"))["main"](steps=20)
+    assert found["rmse"] < 0.2  # the noise alone is 0.1
+    assert 0.9 < found["coverage"] <= 1
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_without_data_an_example_says_so(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -1,28 +1,21 @@
 """Gaussian-process models, shallow and deep, with uncertainty you can trust."""
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from stratagp import kernels as kernels
-from stratagp import likelihoods as likelihoods
-from stratagp import linalg as linalg
-from stratagp import means as means
-from stratagp import metrics as metrics
-from stratagp import priors as priors
-from stratagp.models import ExactGP as ExactGP
-from stratagp.models import GPClassification as GPClassification
-from stratagp.models import HeteroscedasticGP as HeteroscedasticGP
-from stratagp.models import MulticlassLaplace as MulticlassLaplace
-from stratagp.models import SparseGP as SparseGP
-from stratagp.models import StudentTProcess as StudentTProcess
-from stratagp.parameters import bounded as bounded
-from stratagp.parameters import positive as positive
-
 if TYPE_CHECKING:
+    from stratagp import kernels as kernels
+    from stratagp import likelihoods as likelihoods
+    from stratagp import linalg as linalg
+    from stratagp import means as means
+    from stratagp import metrics as metrics
+    from stratagp import priors as priors
+    from stratagp.errors import ModelFileError as ModelFileError
     from stratagp.estimators import AutoGPClassifier as AutoGPClassifier
     from stratagp.estimators import AutoGPRegressor as AutoGPRegressor
     from stratagp.estimators import BayesianGPLVM as BayesianGPLVM
+    from stratagp.estimators import ConformalClassifier as ConformalClassifier
+    from stratagp.estimators import ConformalRegressor as ConformalRegressor
     from stratagp.estimators import DFGPClassifier as DFGPClassifier
     from stratagp.estimators import DFGPRegressor as DFGPRegressor
     from stratagp.estimators import DKLClassifier as DKLClassifier
@@ -33,14 +26,30 @@ if TYPE_CHECKING:
     from stratagp.estimators import GPDRFClassifier as GPDRFClassifier
     from stratagp.estimators import GPDRFRegressor as GPDRFRegressor
     from stratagp.estimators import GPRegressor as GPRegressor
+    from stratagp.estimators import RecalibratedClassifier as RecalibratedClassifier
+    from stratagp.estimators import RecalibratedRegressor as RecalibratedRegressor
     from stratagp.estimators import StudentTProcessRegressor as StudentTProcessRegressor
     from stratagp.estimators import WishartProcessRegressor as WishartProcessRegressor
+    from stratagp.estimators import calibrate as calibrate
+    from stratagp.models import ExactGP as ExactGP
+    from stratagp.models import GPClassification as GPClassification
+    from stratagp.models import HeteroscedasticGP as HeteroscedasticGP
+    from stratagp.models import MulticlassLaplace as MulticlassLaplace
+    from stratagp.models import SparseGP as SparseGP
+    from stratagp.models import StudentTProcess as StudentTProcess
+    from stratagp.parameters import bounded as bounded
+    from stratagp.parameters import positive as positive
+    from stratagp.persistence import load as load
 
-__version__ = version("stratagp")
+    __version__: str
+
+_MODULES = ("kernels", "likelihoods", "linalg", "means", "metrics", "priors")
 _ESTIMATORS = (
     "AutoGPClassifier",
     "AutoGPRegressor",
     "BayesianGPLVM",
+    "ConformalClassifier",
+    "ConformalRegressor",
     "DFGPClassifier",
     "DFGPRegressor",
     "DKLClassifier",
@@ -51,36 +60,35 @@ _ESTIMATORS = (
     "GPDRFClassifier",
     "GPDRFRegressor",
     "GPRegressor",
+    "RecalibratedClassifier",
+    "RecalibratedRegressor",
     "StudentTProcessRegressor",
     "WishartProcessRegressor",
+    "calibrate",
 )
+_HOMES = {  # names, and the modules that have them
+    **dict.fromkeys(("ExactGP", "GPClassification", "HeteroscedasticGP", "MulticlassLaplace"), "models"),
+    **dict.fromkeys(("SparseGP", "StudentTProcess"), "models"),
+    **dict.fromkeys(("bounded", "positive"), "parameters"),
+    "ModelFileError": "errors",
+    "load": "persistence",
+    **dict.fromkeys(_ESTIMATORS, "estimators"),
+}
 
 if not TYPE_CHECKING:  # checkers of types read the imports above, and want no list that is put together
-    __all__ = [
-        "ExactGP",
-        "GPClassification",
-        "HeteroscedasticGP",
-        "MulticlassLaplace",
-        "SparseGP",
-        "StudentTProcess",
-        "bounded",
-        "kernels",
-        "likelihoods",
-        "linalg",
-        "means",
-        "metrics",
-        "positive",
-        "priors",
-        *_ESTIMATORS,
-    ]
+    __all__ = sorted([*_MODULES, *_HOMES])
 
 
 def __getattr__(name: str) -> Any:
-    """Estimators load scikit-learn, which takes a second: only when they are asked for."""
-    if name in _ESTIMATORS:
-        return getattr(import_module("stratagp.estimators"), name)
+    """Load a part when it is asked for: torch takes a second or two, and scikit-learn one more."""
+    if name in _MODULES:
+        return import_module(f"stratagp.{name}")
+    if name in _HOMES:
+        return getattr(import_module(f"stratagp.{_HOMES[name]}"), name)
+    if name == "__version__":
+        return import_module("importlib.metadata").version("stratagp")
     raise AttributeError(f"module 'stratagp' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_ESTIMATORS])
+    return sorted({*globals(), *_MODULES, *_HOMES, "__version__"})

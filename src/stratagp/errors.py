@@ -2,32 +2,75 @@
 
 
 class StrataGPError(Exception):
-    """Base of every error that StrataGP raises on purpose."""
+    """Base of every error that StrataGP raises on purpose.
+
+    >>> issubclass(InputError, StrataGPError), issubclass(UnsupportedError, StrataGPError)
+    (True, True)
+    """
 
 
 class InputError(StrataGPError, ValueError):
-    """An argument or a data set that cannot be used as given."""
+    """An argument or a data set that cannot be used as given.
+
+    >>> from stratagp import kernels as k
+    >>> k.RBF(lengthscale=-1.0)
+    Traceback (most recent call last):
+        ...
+    stratagp.errors.InputError: lengthscale must be positive...
+    """
 
 
 class NoAttributeError(InputError, AttributeError):
-    """A learnt attribute that an estimator of such data does not have, so that ``hasattr`` says no."""
+    """A learnt attribute that an estimator of such data does not have, so that ``hasattr`` says no.
+
+    >>> issubclass(NoAttributeError, AttributeError)
+    True
+    """
 
 
 class UnsupportedError(StrataGPError, TypeError):
-    """A question that this object has no answer to, such as the derivative of a rough kernel."""
+    """A question that this object has no answer to, such as the derivative of a rough kernel.
+
+    >>> import torch
+    >>> from stratagp import kernels as k
+    >>> k.gradient_gradient(k.Matern(0.5), torch.zeros(1, 1))
+    Traceback (most recent call last):
+        ...
+    stratagp.errors.UnsupportedError: ...
+    """
 
 
 class NotPositiveDefiniteError(StrataGPError, ArithmeticError):
-    """A covariance matrix that stayed indefinite after the jitter policy was exhausted."""
+    """A covariance matrix that stayed indefinite after the jitter policy was exhausted.
+
+    >>> import torch
+    >>> from stratagp.linalg import cholesky
+    >>> cholesky(torch.tensor([[1.0, 2.0], [2.0, 1.0]], dtype=torch.float64))
+    Traceback (most recent call last):
+        ...
+    stratagp.errors.NotPositiveDefiniteError: ...
+    """
 
 
 class ModelFileError(StrataGPError):
-    """A saved model that is damaged, altered or from an unknown format."""
+    """A saved model that is damaged, altered or from an unknown format.
+
+    >>> issubclass(ModelFileError, StrataGPError)
+    True
+    """
 
 
 class NumericalWarning(UserWarning):
-    """A computation was repaired by a stated policy, such as jitter on a diagonal."""
+    """A computation was repaired by a stated policy, such as jitter on a diagonal.
+
+    >>> import warnings
+    >>> warnings.simplefilter("ignore", NumericalWarning)  # if you do not want to hear of jitter
+    """
 
 
 class ConvergenceWarning(UserWarning):
-    """An optimiser stopped before it converged."""
+    """An optimiser stopped before it converged.
+
+    >>> import warnings
+    >>> warnings.simplefilter("error", ConvergenceWarning)  # makes every fit that was cut short fail
+    """

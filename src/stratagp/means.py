@@ -19,7 +19,11 @@ from stratagp.parameters import Parameter, Value, real
 
 
 class Mean(Parameterised, ABC):
-    """A function ``m(x)`` of the points, one value a row. Any torch module from ``n d`` to ``n`` serves as well."""
+    """A function ``m(x)`` of the points, one value a row. Any torch module from ``n d`` to ``n`` serves as well.
+
+    >>> Constant(2.0)(torch.zeros(3, 1)).tolist()
+    [2.0, 2.0, 2.0]
+    """
 
     @abstractmethod
     def forward(self, x: Any) -> Float[Tensor, " n"]:
@@ -27,16 +31,23 @@ class Mean(Parameterised, ABC):
 
 
 class Zero(Mean):
-    """``m(x) = 0``, right for standardised targets."""
+    """``m(x) = 0``, right for standardised targets.
+
+    >>> Zero()(torch.zeros(3, 1)).tolist()
+    [0.0, 0.0, 0.0]
+    """
 
     def forward(self, x: Any) -> Float[Tensor, " n"]:
         """Zeros, also for lists of objects."""
-        like = x if isinstance(x, Tensor) else torch.zeros((), dtype=torch.float64)
-        return torch.zeros(len(x), dtype=like.dtype, device=like.device)
+        return x.new_zeros(x.shape[0]) if isinstance(x, Tensor) else torch.zeros(len(x), dtype=torch.float64)
 
 
 class Constant(Mean):
-    """``m(x) = value``, learnt."""
+    """``m(x) = value``, learnt.
+
+    >>> Constant(2.0)(["a", "list", "of texts"]).tolist()
+    [2.0, 2.0, 2.0]
+    """
 
     def __init__(self, value: Value | Parameter = 0.0) -> None:
         super().__init__()
@@ -44,7 +55,7 @@ class Constant(Mean):
 
     def forward(self, x: Any) -> Float[Tensor, " n"]:
         """The same value at every row, also for lists of objects."""
-        return self.value.expand(len(x))
+        return self.value.expand(x.shape[0] if isinstance(x, Tensor) else len(x))
 
 
 class Polynomial(Mean):

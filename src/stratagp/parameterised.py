@@ -15,14 +15,25 @@ from stratagp.parameters import Parameter, Value, format_value
 
 @dataclass(frozen=True)
 class NamedParameter:
-    """A parameter and its address in a composed kernel, such as ``0.lengthscale``."""
+    """A parameter and its address in a composed kernel, such as ``0.lengthscale``.
+
+    >>> from stratagp import kernels as k
+    >>> [item.name for item in (k.RBF() + k.Linear()).named_values()]
+    ['0.lengthscale', '0.variance', '1.variance']
+    """
 
     name: str
     parameter: Parameter
 
 
 class Parameterised(nn.Module):
-    """A module whose :class:`Parameter` attributes read as tensors and can be listed, set, fixed and tied."""
+    """A module whose :class:`Parameter` attributes read as tensors and can be listed, set, fixed and tied.
+
+    >>> from stratagp import kernels as k
+    >>> kernel = k.RBF().set(lengthscale=0.5).fix("variance")
+    >>> kernel
+    RBF(lengthscale=0.5, variance=1 (fixed))
+    """
 
     def __getattr__(self, name: str) -> Any:
         value = super().__getattr__(name)
@@ -107,6 +118,11 @@ class Parameterised(nn.Module):
 
 
 def describe_parameters(module: Parameterised) -> str:
-    """The parameters of one module as ``name=value`` pairs, for its repr."""
+    """The parameters of one module as ``name=value`` pairs, for its repr.
+
+    >>> from stratagp import kernels as k
+    >>> describe_parameters(k.RBF(lengthscale=0.5))
+    'lengthscale=0.5, variance=1'
+    """
     own = ((name, child) for name, child in module._modules.items() if isinstance(child, Parameter))
     return ", ".join(f"{name}={format_value(p.natural)}{'' if p.trainable else ' (fixed)'}" for name, p in own)

@@ -56,6 +56,9 @@ class Parameter(nn.Module):
     ``per_column`` marks a vector with one entry for each input column (automatic relevance determination);
     ``awaits_columns`` one that will become such a vector as soon as the number of columns is known. ``open`` tells
     that nobody chose its value.
+
+    >>> Parameter(0.5, constraints.positive).value.item()
+    0.5
     """
 
     raw: Tensor
@@ -181,6 +184,9 @@ def per_column(value: Any, ard: bool | int = False, name: str = "a parameter") -
 
     A vector, or ``ard`` as a number of columns, gives one value each at once; ``ard=True`` waits until the kernel is
     told its columns (``kernel.bind``).
+
+    >>> per_column([1.0, 2.0]).per_column, per_column(1.0, ard=True).awaits_columns
+    (True, True)
     """
     parameter = positive(value, name=name)
     if parameter.raw.dim() == 1 and parameter.functions is None:
@@ -195,7 +201,11 @@ def per_column(value: Any, ard: bool | int = False, name: str = "a parameter") -
 
 
 def bounded(value: Value | Parameter, low: float, high: float, trainable: bool = True) -> Any:
-    """A parameter strictly between ``low`` and ``high``."""
+    """A parameter strictly between ``low`` and ``high``.
+
+    >>> bounded(0.5, 0.0, 1.0).value.item()
+    0.5
+    """
     if isinstance(value, Parameter):
         return value
     return Parameter(value, _interval((low, high)), trainable=trainable)
@@ -220,12 +230,20 @@ def real(
 
 
 def simplex(value: Value | Parameter, trainable: bool = True) -> Any:
-    """Positive numbers that sum to one along the last axis."""
+    """Positive numbers that sum to one along the last axis.
+
+    >>> simplex([0.25, 0.75]).value.sum().item()
+    1.0
+    """
     return value if isinstance(value, Parameter) else Parameter(value, constraints.simplex, trainable=trainable)
 
 
 def lower_cholesky(value: Value | Parameter, trainable: bool = True) -> Any:
-    """A lower triangular matrix with a positive diagonal."""
+    """A lower triangular matrix with a positive diagonal.
+
+    >>> lower_cholesky([[2.0, 0.0], [1.0, 1.0]]).value.tolist()
+    [[2.0, 0.0], [1.0, 1.0]]
+    """
     if isinstance(value, Parameter):
         return value
     return Parameter(value, constraints.lower_cholesky, trainable=trainable)
@@ -269,7 +287,11 @@ def _describe(constraint: constraints.Constraint) -> str:
 
 
 def format_value(value: Tensor) -> str:
-    """A short text of a value: all of it up to twelve numbers, its range above that."""
+    """A short text of a value: all of it up to twelve numbers, its range above that.
+
+    >>> format_value(Parameter([0.5, 2.0]).value)
+    '[0.5, 2]'
+    """
     value = value.detach()
     if value.dim() == 0:
         return f"{value.item():.4g}"

@@ -7,7 +7,12 @@ from torch import Tensor, tensordot
 
 
 class Gaussian(NamedTuple):
-    """Independent Gaussians, one for each row and latent function; ``*s`` are sample axes."""
+    """Independent Gaussians, one for each row and latent function; ``*s`` are sample axes.
+
+    >>> from torch import ones
+    >>> Gaussian(ones(2, 1), 4 * ones(2, 1)).sample(ones(2, 1)).tolist()  # mean + √var
+    [[3.0], [3.0]]
+    """
 
     mean: Float[Tensor, "*s n q"]
     var: Float[Tensor, "*s n q"]
@@ -18,7 +23,13 @@ class Gaussian(NamedTuple):
 
 
 class Mixture(NamedTuple):
-    """K Gaussians with log weights; the components are the leading axis of ``parts``."""
+    """K Gaussians with log weights; the components are the leading axis of ``parts``.
+
+    >>> from torch import tensor
+    >>> parts = Gaussian(tensor([[[0.0]], [[2.0]]]), tensor([[[1.0]], [[1.0]]]))
+    >>> Mixture(tensor([0.5, 0.5]).log(), parts).moments()
+    Gaussian(mean=tensor([[1.]]), var=tensor([[2.]]))
+    """
 
     log_weights: Float[Tensor, " k"]
     parts: Gaussian

@@ -178,6 +178,12 @@ def test_calendar_days_and_durations():
     assert TableEncoder().fit_transform(durations).values.item() == 0.5
 
 
+def test_iso_texts_where_fit_saw_dates():
+    encoder = TableEncoder().fit(pd.DataFrame({"day": pd.to_datetime(["2020-01-01"])}))
+    texts = ["1970-01-03", "1970-01-02 12:00", "1970-01-02T00:00:00Z", "1970-01-02T01:00+01:00"]
+    assert encoder.transform(pd.DataFrame({"day": texts})).values.flatten().tolist() == [2.0, 1.5, 1.0, 1.0]
+
+
 def test_dates_as_categories_do_not_depend_on_their_unit():
     seconds = np.array([["2020-01-01"], ["2021-01-01"]], dtype="datetime64[s]")
     encoder = TableEncoder(categorical=[0], encoding="codes").fit(seconds)

@@ -103,6 +103,8 @@ def test_other_columns_than_in_fit():
 def test_another_kind_of_column_than_in_fit():
     encoder = TableEncoder().fit(pd.DataFrame({"when": pd.to_datetime(["2020-01-01"])}))
     refused(lambda: encoder.transform(pd.DataFrame({"when": [1.0]})), "1.0 in row 0, column 'when'", "fit saw dates")
+    soon = pd.DataFrame({"when": ["2020-01-01", "soon"]})
+    refused(lambda: encoder.transform(soon), "'soon' in row 1, column 'when'", "or texts such as '2024-12-31'")
     encoder = TableEncoder().fit(pd.DataFrame({"a": [1.0]}))
     refused(lambda: encoder.transform(pd.DataFrame({"a": ["x"]})), "could not convert string to float: 'x'")
     refused(lambda: encoder.transform(pd.DataFrame({"a": pd.to_datetime(["2020-01-01"])})), "datetime to float")

@@ -47,6 +47,15 @@ def test_em_reaches_the_maximum_that_a_general_optimiser_finds(ridge):
     assert ours >= -best.fun - 1e-9
 
 
+def test_the_order_in_memory_does_not_matter():
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(50, 12))  # more columns than a byte has bits
+    missing = rng.random(values.shape) < 0.1
+    plain = GaussianImputer().fit(np.where(missing, np.nan, values), missing)
+    turned = GaussianImputer().fit(np.asfortranarray(np.where(missing, np.nan, values)), np.asfortranarray(missing))
+    np.testing.assert_allclose(turned.covariance, plain.covariance, rtol=1e-10)
+
+
 def test_complete_data_give_the_sample_moments():
     values = np.random.default_rng(1).multivariate_normal(MEAN, COVARIANCE, 500)
     imputer = GaussianImputer(ridge=1e-10).fit(values)

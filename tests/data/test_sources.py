@@ -1,13 +1,14 @@
 """Sources give every row once, in any number of processes; bad files are reported by name and row."""
 
 import logging
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from stratagp.data import Arrays, Frame, Rules, Stream, open_source, survey
+from stratagp.data import Arrays, Frame, Rules, Stream, copies, open_source, survey
 from stratagp.data.sampling import Moments, Sample
 from stratagp.data.source import PART_ROWS
 from stratagp.errors import InputError
@@ -242,7 +243,7 @@ def test_missing_values_are_refused_by_file_and_row_or_dropped(tmp_path):
     bad.loc[150, "row"] = np.inf
     bad.loc[160, "kind"] = None
     bad.to_parquet(tmp_path / "bad.parquet", row_group_size=100)
-    with pytest.raises(InputError, match=r"bad.parquet, row group 1: row 37 has missing or infinite"):
+    with pytest.raises(InputError, match=r"bad.parquet: row 137 has missing or infinite values in column 'a'"):
         survey(open_source(tmp_path / "bad.parquet", "row"), Rules(), of_classes=False)
     source = open_source(tmp_path / "bad.parquet", "row", missing="drop")
     found = survey(source, Rules(missing="drop"), of_classes=False)
@@ -258,14 +259,17 @@ def test_bad_files_are_reported_by_name(tmp_path, folder):
     with pytest.raises(InputError, match=r"part-1.parquet is not a whole Parquet file"):
         open_source(folder, "row")
     frame(10).rename(columns={"a": "b"}).to_parquet(folder / "part-1.parquet")
-    with pytest.raises(InputError, match=r"part-1.parquet has other columns than .*part-0.parquet: 'a', 'b'"):
+    with pytest.raises(
+        InputError, match=r"part-1.parquet has other columns than .*part-0.parquet: it lacks 'a' and adds 'b'"
+    ):
         open_source(folder, "row")
     frame(10).assign(a="text").to_parquet(folder / "part-1.parquet")
     with pytest.raises(
-        InputError, match=r"part-1.parquet.*column 'a' holds values of kind 'category', but of kind 'num"
+        InputError,
+        match=r"part-1.parquet: column 'a' holds values of kind 'category' \('text' in row 0\), but of kind 'num",
     ):
         survey(open_source(folder, "row"), Rules(), of_classes=False)
-    with pytest.raises(InputError, match="no column 'price'; its columns are 'a', 'kind', 'row'"):
+    with pytest.raises(InputError, match=r"^y: .* no column 'price'; its columns are 'a', 'kind', 'row'"):
         open_source(folder / "part-0.parquet", "price")
     with pytest.raises(InputError, match=r"nothing.parquet does not exist"):
         open_source(tmp_path / "nothing.parquet", "row")
@@ -281,14 +285,16 @@ def test_a_damaged_row_group_is_reported_where_it_is_read(tmp_path):
     path = tmp_path / "t.parquet"
     frame(5000).to_parquet(path, row_group_size=1000)
     content = bytearray(path.read_bytes())
-    content[200:3000] = b"\xff" * 2800
+    content[4:3000] = b"\xff" * 2996
     path.write_bytes(bytes(content))
-    with pytest.raises(InputError, match=r"t.parquet, row group 0"):
+    with pytest.raises(InputError, match=r"t.parquet cannot be read, from row 0 on: ") as caught:
         survey(open_source(path, "row"), Rules(), of_classes=False)
+    assert "\n" not in str(caught.value)
 
 
-def test_csv_whose_types_change_half_way(tmp_path):
-    lines = ["a,row"] + [f"{i},{i}" for i in range(1_500_000)] + ["oh no,5"]
+def test_csv_whose_types_change_half_way(tmp_path, monkeypatch):
+    monkeypatch.setattr(copies, "_BLOCK", 256)
+    lines = ["a,row"] + [f"{i},{i}" for i in range(1_000)] + ["oh no,5"]
     (tmp_path / "t.csv").write_text("\n".join(lines))
     with pytest.raises(InputError, match=r"t.csv cannot be read as CSV: .*oh no"):
         open_source(tmp_path / "t.csv", "row")
@@ -315,6 +321,10 @@ def test_bad_arguments():
         Arrays(np.zeros((3, 1)), np.zeros(2))
     with pytest.raises(InputError, match="has no rows"):
         Frame(frame(0), "row")
+    with pytest.raises(InputError, match="X must be an array, or a list of them, got str: open_source reads the files"):
+        Arrays("X.npy", "y.npy")
+    with pytest.raises(InputError, match="y must be an array, or a list of them, got PosixPath: open_source"):
+        Arrays(np.zeros((3, 1)), Path("y.npy"))
     with pytest.raises(InputError, match="rows of array 1 have shape"):
         Arrays([np.zeros((3, 1)), np.zeros((3, 2))])
 
@@ -324,3 +334,79 @@ def test_copies_of_csv_files_are_said(tmp_path, caplog):
     with caplog.at_level(logging.INFO, logger="stratagp"):
         open_source(tmp_path / "t.csv", "row")
     assert "copied into Parquet" in caplog.text
+
+
+def test_folders_that_name_a_partition_are_columns(tmp_path):
+    """As pyarrow.dataset reads them, in Parquet and in copies of CSV files."""
+    for year, town in ((2020, "Rome"), (2021, "S%C3%A3o Paulo"), (2021, "Rome")):
+        place = tmp_path / f"year={year}" / f"town={town}"
+        place.mkdir(parents=True)
+        frame(20, year - 2020).to_parquet(place / "part.parquet")
+    dataset = pytest.importorskip("pyarrow.dataset")
+    theirs = dataset.dataset(tmp_path, partitioning="hive").to_table().to_pandas()
+    source = open_source(tmp_path, "row")
+    ours = pd.concat([next(source.blocks(part)).X for part in range(3)])
+    assert list(ours.columns) == ["a", "kind", "year", "town"]
+    assert ours["year"].tolist() == theirs["year"].tolist()
+    assert ours["town"].tolist() == theirs["town"].tolist() == ["Rome"] * 40 + ["São Paulo"] * 20
+    found = survey(source, Rules(), of_classes=False)
+    assert {name: kind for name, (kind, _) in found.kinds.items()} == {
+        "a": "number",
+        "kind": "category",
+        "year": "number",
+        "town": "category",
+    }
+    assert found.categories["town"] == {"Rome", "São Paulo"}
+    (block,) = open_source(tmp_path, "row", columns=["town"]).blocks(2)
+    assert (block.X["town"].tolist(), block.y.tolist()[:2]) == (["São Paulo"] * 20, [10_000.0, 10_001.0])
+    assert next(open_source(tmp_path, "year", columns=["a"]).blocks(2)).y.tolist() == [2021] * 20
+    assert next(open_source(tmp_path, columns=["year"]).blocks(0)).X["year"].tolist() == [2020] * 20
+    for path in tmp_path.rglob("*.parquet"):
+        pd.read_parquet(path, partitioning=None).to_csv(path.with_suffix(".csv"), index=False)
+        path.unlink()
+    copied = open_source(tmp_path, "row")
+    assert pd.concat([next(copied.blocks(part)).X for part in range(3)])["town"].tolist() == ours["town"].tolist()
+
+
+def test_folders_of_partitions_that_do_not_agree(tmp_path):
+    for name in ("year=2020", "year=__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / name).mkdir()
+        frame(5).to_parquet(tmp_path / name / "part.parquet")
+    with pytest.raises(InputError, match=r"year=__HIVE_.*: row 0 has missing"):
+        survey(open_source(tmp_path, "row"), Rules(), of_classes=False)
+    found = survey(open_source(tmp_path, "row", missing="drop"), Rules(missing="drop"), of_classes=False)
+    assert (found.rows, found.dropped) == (5, 5)
+    frame(5).to_parquet(tmp_path / "part.parquet")
+    with pytest.raises(
+        InputError, match=r"year=2020/part.parquet has other columns than .*part.parquet: it adds 'year'"
+    ):
+        open_source(tmp_path, "row")
+
+
+def test_targets_that_are_no_numbers_are_reported_by_file_and_row():
+    bad = np.arange(500).astype(object)
+    bad[321] = "many"
+    source = Arrays([np.zeros((9, 1)), np.zeros((500, 1))], [np.arange(9), bad])
+    with pytest.raises(InputError, match=r"array 1: row 321: y must hold numbers, got 'many'"):
+        survey(source, Rules(), of_classes=False)
+
+
+@pytest.mark.parametrize(
+    "days", [pd.date_range("2020-01-01", periods=5), list(pd.date_range("2020-01-01", periods=5).date)]
+)
+def test_dates_are_no_targets(tmp_path, days):
+    pd.DataFrame({"a": np.arange(5.0), "day": days}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"t.parquet: row 0: y must hold numbers, got 2020-01-01.*: count the days"):
+        survey(open_source(tmp_path, "day"), Rules(), of_classes=False)
+
+
+def test_rows_of_a_frame_are_counted_from_its_start_whatever_its_index():
+    table = frame(PART_ROWS + 10).set_index(pd.Index(range(PART_ROWS + 10, 0, -1)))
+    table.iloc[PART_ROWS + 3, 0] = np.nan
+    with pytest.raises(
+        InputError, match=f"the frame: row {PART_ROWS + 3} has missing or infinite values in column 'a'"
+    ):
+        survey(Frame(table, "row"), Rules(), of_classes=False)
+    values = table[["a"]].to_numpy()
+    with pytest.raises(InputError, match=f"array 0: row {PART_ROWS + 3} has missing or infinite values: fill"):
+        survey(Arrays(values, np.zeros(len(values))), Rules(), of_classes=False)

@@ -479,15 +479,16 @@ def test_survival_curves(likelihood):
     """The share of draws that live longer, half at the median, and log S(t) is the score of a censored row."""
     times = np.exp(F) * np.random.default_rng(0).weibull(2.0, len(X))
     gp = regressor(likelihood=likelihood).fit(X, np.column_stack([times, np.ones(len(X))]))
-    curves = gp.predict_survival(NEW, [0.5, 1.0, 2.0])
-    assert curves.shape == (len(NEW), 3)
-    draws = gp.sample_y(NEW, 4000, random_state=0)
+    new = NEW[::5]
+    curves = gp.predict_survival(new, [0.5, 1.0, 2.0])
+    assert curves.shape == (len(new), 3)
+    draws = gp.sample_y(new, 300, random_state=0)
     for j, time in enumerate((0.5, 1.0, 2.0)):
-        np.testing.assert_allclose(curves[:, j], (draws > time).mean(1), atol=0.04)  # 4000 draws: 0.008 each
-        censored = np.tile([time, 0.0], (len(NEW), 1))
-        np.testing.assert_allclose(np.log(curves[:, j]), gp.log_density(NEW, censored), atol=1e-4)
-    median = gp.predict_quantiles(NEW, [0.5])[:, 0]
-    np.testing.assert_allclose(np.diag(gp.predict_survival(NEW, median)), 0.5, atol=1e-3)
+        np.testing.assert_allclose(curves[:, j], (draws > time).mean(1), atol=0.1)  # 300 draws: 0.03 each
+        censored = np.tile([time, 0.0], (len(new), 1))
+        np.testing.assert_allclose(np.log(curves[:, j]), gp.log_density(new, censored), atol=1e-4)
+    median = gp.predict_quantiles(new, [0.5])[:, 0]
+    np.testing.assert_allclose(np.diag(gp.predict_survival(new, median)), 0.5, atol=1e-3)
 
 
 def test_survival_of_what_is_no_time():
@@ -503,7 +504,7 @@ def test_leave_one_out_of_few_rows_stays_honest():
     rng = np.random.default_rng(0)
     rows = rng.uniform(-2, 2, size=(400, 2))
     labels = rng.random(400) < 1 / (1 + np.exp(-2 * rows[:, 0]))
-    options = {"n_inducing": 60, "max_epochs": 300, "random_state": 0}
+    options = {"n_inducing": 60, "max_epochs": 150, "random_state": 0}
     scores = [
         log_loss(
             labels[200:],

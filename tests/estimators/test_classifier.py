@@ -107,7 +107,8 @@ def test_prediction_in_chunks_is_the_same(monkeypatch):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_mini_batches(n_classes):
+def test_mini_batches(n_classes, monkeypatch):
+    monkeypatch.setattr("stratagp.estimators.stochastic._LEAST_STEPS", 100)
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(1500, 2))
     labels = np.digitize(rows.sum(1) + 0.1 * rng.normal(size=1500), [0.0, 1.0][: n_classes - 1])

@@ -34,7 +34,7 @@ def few_steps(monkeypatch):
 @parametrize_with_checks(
     [
         DFGPRegressor(n_hidden=2, n_inducing=6, n_starts=1, max_iterations=10, random_state=0),
-        DFGPClassifier(n_hidden=2, n_inducing=6, max_epochs=40, rate=0.1, propagate="moments", random_state=0),
+        DFGPClassifier(n_hidden=2, n_inducing=6, max_epochs=15, rate=0.2, propagate="moments", random_state=0),
         WishartProcessRegressor(dof=2, n_inducing=6, n_starts=1, max_iterations=10, random_state=0),
     ]
 )
@@ -67,7 +67,7 @@ def test_a_function_is_found_with_honest_intervals(options):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_classes(propagate, classes):
     y = COLOURS if classes == 3 else COLOURS == "red"
-    dfgp = DFGPClassifier(**SMALL, propagate=propagate, max_epochs=200, batch_size=200, rate=0.05)
+    dfgp = DFGPClassifier(**SMALL, propagate=propagate, max_epochs=100, batch_size=200, rate=0.1)
     found = dfgp.fit(X[:200], y[:200]).predict_proba(X[200:])
     np.testing.assert_allclose(found.sum(1), 1, atol=1e-9)
     chosen = found[np.arange(100), np.searchsorted(dfgp.classes_, y[200:])]

@@ -33,7 +33,9 @@ def small(view_kernels: Any, **given: Any) -> GPDRFRegressor:
 
 @pytest.fixture(scope="module")
 def fitted() -> GPDRFRegressor:
-    return small({"word": k.Spectrum(1)}).fit(FRAME, Y)
+    model = small({"word": k.Spectrum(1)})
+    model.least_steps = 200  # as a fixture of the module it is made before steps are few
+    return model.fit(FRAME, Y)
 
 
 def test_columns_of_objects_are_columns(fitted: GPDRFRegressor) -> None:

@@ -160,6 +160,11 @@ def test_a_class_and_a_category_of_one_shard_alone(tmp_path):
     assert model.predict_proba(frame[["a", "b", "city"]][:5]).shape == (5, 3)
 
 
+def test_validation_that_holds_out_nothing_is_refused(files):
+    with pytest.raises(InputError, match="validation=1e-09 holds out none of"):
+        quick(AutoGPRegressor(n_inducing=5, validation=1e-9, **FAST), 2).fit(str(files), "price")
+
+
 def test_validation_rows_are_held_out_by_their_hash(files):
     model = quick(AutoGPRegressor(n_inducing=20, validation=0.2, patience=3, standardise="both", **FAST), 40)
     model.fit(files, "price")
@@ -251,3 +256,15 @@ def test_processes_of_torchrun_fit_what_one_does(files, tmp_path):
     alone = precise().fit(str(files), "price")
     assert found[1] == alone.histories_[0].steps
     np.testing.assert_allclose(found[0], alone.predict(table(5, seed=9).drop(columns="price")), rtol=1e-6)
+
+
+def test_targets_without_a_density_are_found_before_training_by_file_and_row(tmp_path):
+    """A count below zero in the third file, among more rows than the sample has."""
+    for i in range(3):
+        counts = np.random.default_rng(i).poisson(3.0, size=9000).astype(float)
+        counts[7000] = -2.0 if i == 2 else 1.0
+        frame = pd.DataFrame({"a": np.linspace(0, 1, 9000), "visits": counts})
+        frame.to_parquet(tmp_path / f"part-{i}.parquet", row_group_size=4000)
+    gp = AutoGPRegressor(n_inducing=5, likelihood="poisson", **FAST)
+    with pytest.raises(InputError, match=r"part-2.parquet: row 7000: .*count"):
+        gp.fit(str(tmp_path), "visits")

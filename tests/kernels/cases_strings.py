@@ -66,6 +66,22 @@ def spatial(a, t, k, d, positions=1, skip=()):
     return found
 
 
+ALIKE = np.exp(-0.7 * np.abs(np.subtract.outer(np.arange(5), np.arange(5))))  # of a, b, c, d, e
+
+
+def similar(a, d, symbols="abcde", alike=ALIKE, positions=1, skip=()):
+    """Every pair also as all others, by the entries of the symmetric root of the similarity."""
+    value, vector = np.linalg.eigh(alike)
+    root, known = vector * np.sqrt(value) @ vector.T, set(symbols) - set(skip)
+    found = Counter()
+    for i, gap in product(range(len(a)), range(1, d + 1)):
+        if i + gap < len(a) and {a[i], a[i + gap]} <= known:
+            left, right = root[symbols.index(a[i])], root[symbols.index(a[i + gap])]
+            for v, w in product(range(len(symbols)), repeat=2):
+                found[part(i, len(a), positions), gap, v, w] += left[v] * right[w]
+    return found
+
+
 def subsequence(a, length, decay, skip=()):
     found = Counter()
     for at in combinations(range(len(a)), length):
@@ -135,6 +151,9 @@ def counted(name, **options):
         "Triple": lambda: [
             (kernels.Triple(n, d, **options), partial(spatial, t=3, k=n, d=d)) for n, d in ((1, 3), (2, 2))
         ],
+        "SimilarPairs": lambda: [
+            (kernels.SimilarPairs(ALIKE, "abcde", d, **options), partial(similar, d=d)) for d in (1, 4)
+        ],
         "Subsequence": lambda: [
             (kernels.Subsequence(n, decay, **options), partial(subsequence, length=n, decay=decay))
             for n, decay in ((1, 0.5), (2, 0.3), (3, 0.8), (3, 1.0))
@@ -143,8 +162,8 @@ def counted(name, **options):
     return made[name]()
 
 
-NAMES = ["Spectrum", "Mismatch", "Wildcard", "Gapped", "GappyPair", "Double", "Triple", "Subsequence"]
-POSITIONAL = ["Spectrum", "Gapped", "GappyPair", "Double", "Triple"]
+NAMES = ["Spectrum", "Mismatch", "Wildcard", "Gapped", "GappyPair", "Double", "Triple", "SimilarPairs", "Subsequence"]
+POSITIONAL = ["Spectrum", "Gapped", "GappyPair", "Double", "Triple", "SimilarPairs"]
 
 WORDS = ["gattaca", "tagaca", "cat", "", "a", "ttttaggg", "acgtacgtca", "xat"]
 
@@ -157,6 +176,10 @@ MADE = {
     "GappyPair": (lambda **o: kernels.GappyPair(1, 3, **o), lambda a: spatial(a, 2, 1, 4)),
     "Double": (lambda **o: kernels.Double(1, 5, **o), lambda a: spatial(a, 2, 1, 5)),
     "Triple": (lambda **o: kernels.Triple(1, 3, **o), lambda a: spatial(a, 3, 1, 3)),
+    "SimilarPairs": (
+        lambda **o: kernels.SimilarPairs(ALIKE[:4, :4], "acgt", 3, **o),
+        lambda a: similar(a, 3, "acgt", ALIKE[:4, :4]),
+    ),
     "Subsequence": (lambda **o: kernels.Subsequence(3, 0.6, **o), lambda a: subsequence(a, 3, 0.6)),
 }
 

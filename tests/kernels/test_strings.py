@@ -10,7 +10,7 @@ import torch
 
 from stratagp import kernels as k
 from stratagp.errors import InputError
-from stratagp.kernels import subsequence
+from stratagp.kernels import string_similar, subsequence
 from stratagp.kernels.strings import pair_weights
 from stratagp.kernels.symbols import encode
 from tests.kernels import cases_strings as plain
@@ -75,6 +75,33 @@ def test_positions_tell_features_apart(name, positions):
         assert_equal(kernel, partial(features, positions=positions), texts("ab"))
     kernel = k.Mismatch(3, 1, "ab", positions=positions, normalise=False)
     assert_equal(kernel, partial(plain.mismatch, k=3, m=1, alphabet="ab", positions=positions), texts("ab"))
+
+
+def test_similar_pairs_of_unlike_symbols_are_pairs_of_words():
+    x = texts("abcde")
+    options = {"positions": 2, "unknown": "b", "normalise": False}
+    found = matrix(k.SimilarPairs(torch.eye(5), "edcba", 5, **options), x)
+    np.testing.assert_allclose(found, matrix(k.Double(1, 5, **options), x), rtol=1e-12)
+
+
+def test_similar_pairs_of_many_sequences_are_read_in_blocks(monkeypatch):
+    x, kernel = texts("abcde"), k.SimilarPairs(plain.ALIKE, "abcde", 3)
+    whole = matrix(kernel, x)
+    monkeypatch.setattr(string_similar, "_CELLS", 200)
+    np.testing.assert_array_equal(matrix(kernel, x), whole)
+
+
+def test_blosum62_is_a_similarity():
+    """Entries of the published matrix: of W with itself 11, of I and V 3, of A and R −1, in half bits."""
+    letters, alike = k.blosum62()
+    at = {letter: i for i, letter in enumerate(letters)}
+    ratio = alike[at["I"], at["V"]] * 2 ** ((4 + 4) / 4)
+    assert ratio.item() == pytest.approx(2 ** (3 / 2), rel=1e-12)
+    assert alike[at["A"], at["R"]].item() == pytest.approx(2 ** (-1 / 2 - (4 + 5) / 4), rel=1e-12)
+    assert alike.diagonal().tolist() == pytest.approx([1.0] * 20, rel=1e-12)
+    assert torch.linalg.eigvalsh(alike)[0] > 0.1
+    found = matrix(k.SimilarPairs(d=1), ["IL", "WW"], ["LI", "IL"])
+    assert found[0, 0] == pytest.approx(0.25, rel=1e-12)
 
 
 def test_early_and_late_words_differ():

@@ -178,7 +178,7 @@ def test_gradients(axes, conditional):
 
 @pytest.mark.parametrize(("axes", "conditional"), [(1, False), (1, True), (2, False), (2, True)])
 def test_drawn_functions_follow_the_belief(axes, conditional):
-    draws = 400 if conditional else 2000  # each with a thousand random features, or without
+    draws = 400 if conditional else 1000  # each with a thousand random features, or without
     check_layer(random_layer(axes, 2, conditional=conditional), points(4, 2 * axes), n_draws=draws)
 
 

@@ -48,7 +48,7 @@ def grams(kernel, m, sets, draws="independent", x=X):
     with torch.no_grad():
         normal, uniform = directions(m, layer.normal.shape[1], draws, seeded(), sets)
         factor = spread(kernel, uniform.reshape(-1, 1)).reshape(uniform.shape)
-        phi = layer._amplitude() * layer._features(layer._points(x), normal * factor * root_precision(kernel, 3))
+        phi = layer.amplitude() * layer._features(layer._points(x), normal * factor * root_precision(kernel, 3))
         return phi @ phi.mT
 
 

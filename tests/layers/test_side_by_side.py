@@ -33,7 +33,7 @@ def test_values_are_put_side_by_side_and_costs_add():
 
 
 def test_it_is_a_layer():
-    check_layer(SideBySide(*layers()), Z[:3], n_draws=1500)
+    check_layer(SideBySide(*layers()), Z[:3], n_draws=250)
 
 
 def test_what_it_refuses():

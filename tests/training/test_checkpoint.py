@@ -17,6 +17,7 @@ from stratagp.errors import InputError
 from stratagp.training import checkpoint as module_under_test
 from stratagp.training.checkpoint import EXIT_CODE, Checkpoint
 from stratagp.training.loop import train
+from stratagp.training.world import World
 
 X = torch.randn(203, 3, generator=torch.Generator().manual_seed(1))
 Y = X @ torch.tensor([[1.0], [-2.0], [0.5]])
@@ -186,6 +187,12 @@ def test_killed_at_random_moments_it_ends_in_the_same_bits(tmp_path):
         time.sleep(float(random.uniform(0.0, 0.8)))
         process.send_signal(signal.SIGKILL)
         process.communicate()
+    ends_in_the_same_bits(tmp_path)
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["stage-0.safetensors"]
+
+
+def ends_in_the_same_bits(tmp_path):
+    """Start once more, to the end, and compare with a training in this process that nobody broke."""
     last = start(tmp_path, pause=0.0)
     _, errors = last.communicate(timeout=120)
     assert last.returncode == 0, errors
@@ -194,19 +201,26 @@ def test_killed_at_random_moments_it_ends_in_the_same_bits(tmp_path):
     train(model.objective, model, (X, Y), batch_size=16, epochs=20, score=model.score)
     found = torch.load(tmp_path / "run.pt")
     assert all(torch.equal(a, b) for a, b in zip(found, (*model.parameters(), *model.buffers()), strict=True))
-    assert [path.name for path in (tmp_path / "run").iterdir()] == ["stage-0.safetensors"]
 
 
-def test_sigterm_saves_and_ends(tmp_path):
+def saved_state(tmp_path):
+    header = (tmp_path / "run" / "stage-0.safetensors").read_bytes()
+    return json.loads(json.loads(header[8 : 8 + int.from_bytes(header[:8], "little")])["__metadata__"]["state"])
+
+
+def test_sigterm_saves_and_ends_and_the_same_call_goes_on(tmp_path):
     process = start(tmp_path)
     wait_for_steps(tmp_path, process)
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == EXIT_CODE, errors
-    header = (tmp_path / "run" / "stage-0.safetensors").read_bytes()
-    state = json.loads(json.loads(header[8 : 8 + int.from_bytes(header[:8], "little")])["__metadata__"]["state"])
+    state = saved_state(tmp_path)
     assert 0 < state["run"]["taken"] < 240
     assert not state["over"]
+    assert state["run"]["history"]["ending"] == "finished"
+    ends_in_the_same_bits(tmp_path)
+    state = saved_state(tmp_path)
+    assert (state["run"]["taken"], state["over"]) == (240, True)
 
 
 def test_a_folder_of_another_fit_is_refused(tmp_path):
@@ -218,6 +232,45 @@ def test_a_folder_of_another_fit_is_refused(tmp_path):
     kept.begin({"kernel": "RBF", "rows": 5})
     with pytest.raises(InputError, match="with other kernel"):
         kept.begin({"kernel": "Matern", "rows": 5})
+    (tmp_path / "named" / "run.json").write_text("{")
+    with pytest.raises(InputError, match=r"named/run\.json is damaged"):
+        kept.begin({"kernel": "RBF", "rows": 5})
+    with pytest.raises(InputError, match=r"named/run\.json is damaged"):
+        kept.settings()
+
+
+def test_another_seed_is_not_blamed_on_the_data(tmp_path):
+    kept = Checkpoint(tmp_path)
+    kept.begin({"data": "a1", "seed": 1})
+    with pytest.raises(InputError, match="with other seed: give"):
+        kept.begin({"data": "b7", "seed": 2})
+
+
+def test_a_training_that_goes_on_says_so(tmp_path, capsys):
+    for _ in range(2):
+        train(
+            Noisy().objective, Noisy(), (X, Y), batch_size=16, steps=3, checkpoint=Checkpoint(tmp_path), progress=True
+        )
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("step 3 of 3 · objective")
+    assert second == "step 3 of 3 · restored from the checkpoint"
+
+
+def test_who_writes_is_asked_when_there_is_something_to_write(tmp_path, monkeypatch):
+    """A checkpoint that was made before the processes joined: the second of them leaves the file to the first."""
+    kept = Checkpoint(tmp_path, 0.0)
+
+    class Second(World):
+        is_first = False
+
+    monkeypatch.setattr(module_under_test, "World", Second)
+    model = Noisy()
+    train(model.objective, model, (X, Y), batch_size=16, steps=2, checkpoint=kept)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()
+    tmp_path.rmdir()
+    kept.begin({"kernel": "RBF"})  # which makes the folder that the first process did not find
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
 
 def test_damaged_files_are_reported(tmp_path):

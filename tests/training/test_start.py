@@ -26,6 +26,17 @@ def test_parts_see_their_own_columns():
     assert second.base.lengthscale.item() == pytest.approx(X[:, 0].std(correction=0).item())
 
 
+def test_factors_of_a_product_share_the_distance():
+    rows = torch.randint(0, 4, (200, 40), generator=torch.Generator().manual_seed(2)).double()
+    kernel = k.RBF().on(0)
+    for column in range(1, 40):
+        kernel = kernel * k.RBF().on(column)
+    typical = start_from_data(kernel, rows, Y)(rows)[0, 1:].mean().item()
+    together = start_from_data(k.RBF(ard=40), rows, Y)(rows)[0, 1:].mean().item()
+    assert typical == pytest.approx(together, rel=1e-9)  # the same function: exp(−½ Σ d²/ℓ²)
+    assert 0.2 < typical < 0.6
+
+
 def test_summands_share_the_variance():
     kernel = start_from_data(k.RBF().on(0) + k.Linear(ard=3) + k.ArcCosine(1) * k.RBF(variance=2.0).on(0), X, Y)
     for part, share in zip(kernel.parts, (1 / 3, 1 / 3, 2 / 3), strict=True):

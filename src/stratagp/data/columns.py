@@ -134,6 +134,7 @@ def _kind_of_objects(column: Column, auto: bool) -> Kind:
 def _number(value: Any, row: int, column: Column, kind: Kind) -> float:
     if is_missing(value):
         return np.nan
+    value = _date_of(value) if kind == "date" and isinstance(value, str) else value
     if not isinstance(value, _TYPES[kind]):
         raise _not_a_number(value, row, column, kind)
     if isinstance(value, datetime.datetime):
@@ -148,10 +149,19 @@ def _number(value: Any, row: int, column: Column, kind: Kind) -> float:
         return np.inf
 
 
+def _date_of(text: str) -> Any:
+    """An ISO text as the date or time that it names; other texts as they are."""
+    try:
+        return datetime.datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+    except ValueError:
+        return text
+
+
 def _not_a_number(value: Any, row: int, column: Column, kind: Kind = "number") -> InputError:
     place = f"row {row}, column {column.label}"
     if kind != "number":
-        return InputError(f"X has {value!r} in {place}, where fit saw {kind}s: give {kind}s there")
+        iso = ", or texts such as '2024-12-31'" if kind == "date" else ""
+        return InputError(f"X has {value!r} in {place}, where fit saw {kind}s: give {kind}s there{iso}")
     given = "string" if isinstance(value, str) else type(value).__name__
     return InputError(
         f"X: could not convert {given} to float: {value!r} in {place}; name the column in "

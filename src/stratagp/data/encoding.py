@@ -19,7 +19,11 @@ _MANY = 50  # categories, above which a column of text may be none
 
 
 class Encoded(NamedTuple):
-    """Numbers for a kernel, and where they are missing (NaN in ``values``); None where nothing is."""
+    """Numbers for a kernel, and where they are missing (NaN in ``values``); None where nothing is.
+
+    >>> TableEncoder(missing="impute").fit_transform([[1.5], [None]]).missing.tolist()
+    [[False], [True]]
+    """
 
     values: Float64[np.ndarray, "n d"]
     missing: Bool[np.ndarray, "n d"] | None

@@ -18,7 +18,13 @@ _AT_ONCE = 2**21  # numbers that a step over the patterns holds at once
 
 
 class Imputed(NamedTuple):
-    """What is known about incomplete rows; the covariance is that of a pattern, zero where entries were observed."""
+    """What is known about incomplete rows; the covariance is that of a pattern, zero where entries were observed.
+
+    >>> values = np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 4.0], [3.0, np.nan]])
+    >>> found = GaussianImputer(ridge=1e-8).fit(values, np.isnan(values)).impute(values, np.isnan(values))
+    >>> bool(found.variance[3, 1] > found.variance[3, 0] == 0)
+    True
+    """
 
     mean: Float64[np.ndarray, "n d"]  # observed entries as they are, missing ones at their conditional mean
     covariance: Float64[np.ndarray, "p d d"]  # of each pattern of missing entries
@@ -167,7 +173,7 @@ def _location_and_spread(
 
 
 def _patterns(observed: Bool[np.ndarray, "n d"]) -> _Patterns:
-    packed = np.packbits(observed, axis=1)
+    packed = np.ascontiguousarray(np.packbits(observed, axis=1))  # of a frame, columns lie together, not rows
     keys = packed.view(f"S{packed.shape[1]}").reshape(-1)  # a row as one short word sorts much faster than as an array
     _, first, of_row, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
     rows = np.split(np.argsort(of_row, kind="stable"), np.cumsum(counts)[:-1])

@@ -85,6 +85,18 @@ class Sample:
         self.worst = self.keys[0][-1] if len(order) == self.size else None
         return self.blocks[0]
 
+    def own_keys(self) -> UInt64[np.ndarray, " k"]:
+        """The keys of a sample that has been settled."""
+        return self.keys[0] if self.keys else np.zeros(0, dtype=np.uint64)
+
+    def drop_beyond(self, keys: Sequence[UInt64[np.ndarray, " _"]]) -> None:
+        """Drop rows of a settled sample that have no place among those with these keys, its own with them."""
+        everyone, own = np.concatenate(list(keys)), self.own_keys()
+        if len(everyone) > self.size:
+            stay = int(np.searchsorted(own, np.partition(everyone, self.size - 1)[self.size - 1], side="right"))
+            if stay < len(own):
+                self.keys, self.blocks = [own[:stay]], [self.blocks[0].take(np.arange(stay))]
+
 
 def joined(blocks: Sequence[Block]) -> Block:
     """The rows of several blocks as one."""
@@ -101,14 +113,36 @@ def joined(blocks: Sequence[Block]) -> Block:
 
 
 def row_hashes(X: Any) -> UInt64[np.ndarray, " n"]:
-    """A number for each row that follows from its values alone."""
+    """A number for each row that follows from its values alone, whatever types they are stored as.
+
+    >>> import pandas as pd
+    >>> row_hashes(pd.DataFrame({"a": [1, 2]}))[0] == row_hashes(pd.DataFrame({"a": [1.0, None]}))[0]
+    np.True_
+    """
     if is_frame(X):
-        hashes: np.ndarray = importlib.import_module("pandas").util.hash_pandas_object(X, index=False).to_numpy()
+        plain = _in_plain_types(X)
+        hashes: np.ndarray = importlib.import_module("pandas").util.hash_pandas_object(plain, index=False).to_numpy()
         return hashes
-    rows = np.ascontiguousarray(X.reshape(len(X), -1), dtype=np.float64).view(np.uint64)
+    rows = np.ascontiguousarray(X.reshape(len(X), -1) + 0.0, dtype=np.float64).view(np.uint64)  # −0 is 0
     found = np.zeros(len(rows), dtype=np.uint64)
     for column in rows.T:
         found = mixed(found ^ column)
+    return found
+
+
+def _in_plain_types(frame: Any) -> Any:
+    """A frame in which all numbers and truth values are in double precision.
+
+    Whole numbers, and truth values, have another type in a block in which one is missing.
+    """
+    types = importlib.import_module("pandas").api.types
+    found = frame.copy(deep=False)
+    for place in range(frame.shape[1]):
+        column = frame.iloc[:, place]
+        of_truths = column.dtype == object and types.infer_dtype(column, skipna=True) == "boolean"
+        if types.is_numeric_dtype(column.dtype) or of_truths:
+            values = column.astype("boolean") if of_truths else column
+            found.isetitem(place, values.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0)
     return found
 
 

@@ -7,6 +7,7 @@ A source is a list of *parts* (row groups of files, stretches of arrays), each o
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,11 +21,11 @@ from stratagp.errors import InputError
 PART_ROWS = 1 << 16  # of arrays and frames
 BLOCK_BYTES = 4 << 20  # that are read at once, about
 BLOCK_ROWS = 1 << 14  # at most
-MEMORY = 256 << 20
+MEMORY = 64 << 20
 
 
 class Part(NamedTuple):
-    """Rows that lie together, and what messages call them."""
+    """Rows that lie together, and what messages call that which they are rows of."""
 
     where: str
     rows: int
@@ -32,9 +33,9 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows of a part: inputs, targets, and the place of the first of them."""
+    """Some rows of a part: inputs, targets, the file they are in, and the row of that file that is the first."""
 
-    X: Any  # a pandas frame, or an array "n …"
+    X: Any  # a pandas frame, whose index counts rows from ``first`` on, or an array "n …"
     y: np.ndarray | None  # "n" or "n p", of any dtype
     where: str
     first: int
@@ -54,6 +55,11 @@ class Source(ABC):
     ``parts`` lists them; ``targets`` are the names of the columns that are to be predicted, where columns have names.
     ``missing`` says what is done with rows in which something is missing: "raise" or "drop". ``memory`` are the bytes
     that rows wait in to be shuffled.
+
+    >>> from stratagp.data import Arrays
+    >>> source = Arrays(np.zeros((3, 2)), np.arange(3.0))
+    >>> source.rows, len(next(source.blocks(0)))
+    (3, 3)
     """
 
     parts: list[Part]
@@ -64,6 +70,11 @@ class Source(ABC):
     @abstractmethod
     def blocks(self, part: int, first: int = 0) -> Iterator[Block]:
         """The rows of a part in their order, from row ``first`` on, a block at a time."""
+
+    def all_blocks(self) -> Iterator[Block]:
+        """The rows of all parts in their order, a block at a time."""
+        for part in range(len(self.parts)):
+            yield from self.blocks(part)
 
     def settings(self, missing: str, memory: int) -> None:
         """Choose what is done with missing values, and how much memory the shuffling of rows may take."""
@@ -102,6 +113,8 @@ class Arrays(Source):
         self.targets: list[str] = []
         self.parts, self._parts = [], []
         for number, (x, own) in enumerate(zip(shards, targets, strict=True)):
+            _refuse_path(x, "X", is_array=hasattr(x, "shape"))
+            _refuse_path(own, "y", is_array=True)  # or a list of numbers
             if own is not None and len(own) != len(x):
                 raise InputError(f"y must have as many rows as X: array {number} has {len(own)}, X has {len(x)}")
             if x.shape[1:] != shards[0].shape[1:]:
@@ -111,7 +124,7 @@ class Arrays(Source):
                 )
             for start in range(0, len(x), PART_ROWS):
                 stop = min(start + PART_ROWS, len(x))
-                self.parts.append(Part(f"array {number}, rows {start} to {stop - 1}", stop - start))
+                self.parts.append(Part(f"array {number}", stop - start))
                 self._parts.append((x, own, start, stop))
         _refuse_nothing(self.rows, "X")
 
@@ -122,7 +135,7 @@ class Arrays(Source):
         for row in range(start + first, stop, size):
             end = min(row + size, stop)
             own = None if y is None else np.asarray(y[row:end])
-            yield Block(np.asarray(x[row:end]), own, self.parts[part].where, row - start)
+            yield Block(np.asarray(x[row:end]), own, self.parts[part].where, row)
 
 
 class Frame(Source):
@@ -145,19 +158,17 @@ class Frame(Source):
             raise InputError(f"frame must be a data frame, got {type(frame).__name__}")
         self._frame = pandas_like(frame)
         self.targets = target_names(target, list(self._frame.columns), "the frame")
-        starts = range(0, len(self._frame), PART_ROWS)
-        sizes = [min(PART_ROWS, len(self._frame) - start) for start in starts]
-        self.parts = [
-            Part(f"rows {start} to {start + size - 1}", size) for start, size in zip(starts, sizes, strict=True)
-        ]
+        sizes = [min(PART_ROWS, len(self._frame) - start) for start in range(0, len(self._frame), PART_ROWS)]
+        self.parts = [Part("the frame", size) for size in sizes]
         _refuse_nothing(len(self._frame), "the frame")
 
     def blocks(self, part: int, first: int = 0) -> Iterator[Block]:
         """The rows of a part in their order, from row ``first`` on, a block at a time."""
         start, size = part * PART_ROWS, block_rows(8 * len(self._frame.columns))
-        for row in range(first, self.parts[part].rows, size):
-            end = min(row + size, self.parts[part].rows)
-            yield split_frame(self._frame.iloc[start + row : start + end], self.targets, self.parts[part].where, row)
+        stop = start + self.parts[part].rows
+        for row in range(start + first, stop, size):
+            frame = self._frame.iloc[row : min(row + size, stop)].reset_index(drop=True)
+            yield split_frame(frame, self.targets, "the frame", row)
 
 
 def split_frame(frame: Any, targets: Sequence[str], where: str, first: int) -> Block:
@@ -168,19 +179,27 @@ def split_frame(frame: Any, targets: Sequence[str], where: str, first: int) -> B
     return Block(frame.drop(columns=list(targets)), y.to_numpy(), where, first)
 
 
-def target_names(target: Any, columns: Sequence[Any], what: str) -> list[str]:
-    """The columns to predict, all of which must be there."""
+def target_names(target: Any, columns: Sequence[Any], what: str, argument: str = "y") -> list[str]:
+    """The columns to predict, or those that another argument names, all of which must be there."""
     wanted = [] if target is None else [target] if isinstance(target, str) else list(target)
     gone = [name for name in wanted if name not in columns]
     if gone:
         shown = ", ".join(repr(str(name)) for name in list(columns)[:20]) + (", …" if len(columns) > 20 else "")
-        raise InputError(f"y: {what} has no column {gone[0]!r}; its columns are {shown}")
+        raise InputError(f"{argument}: {what} has no column {gone[0]!r}; its columns are {shown}")
     return wanted
 
 
 def block_rows(bytes_each: int) -> int:
     """Rows that are read at once, where each takes so many bytes."""
     return max(1, min(BLOCK_ROWS, BLOCK_BYTES // max(1, bytes_each)))
+
+
+def _refuse_path(values: Any, name: str, is_array: bool) -> None:
+    if isinstance(values, (str, os.PathLike)) or not is_array:
+        raise InputError(
+            f"{name} must be an array, or a list of them, got {type(values).__name__}: open_source reads the files of "
+            'a table, numpy.load(path, mmap_mode="r") a file of an array'
+        )
 
 
 def _refuse_nothing(rows: int, what: str) -> None:

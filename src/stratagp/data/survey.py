@@ -7,6 +7,7 @@ and a seed, lies below a share: equal rows lie on the same side, and no list of 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, NamedTuple
@@ -18,11 +19,13 @@ from stratagp.data.columns import categories_of, is_missing, kind_of
 from stratagp.data.sampling import Moments, Sample, mixed, row_hashes
 from stratagp.data.source import Block, Source
 from stratagp.data.tables import is_frame, read_table
+from stratagp.data.target_checks import Check, as_numbers, is_number, refuse_targets
 from stratagp.errors import InputError
 from stratagp.training.world import World
 
 SAMPLE_ROWS, HELD_ROWS = 20_000, 10_000
 MOST_CATEGORIES = 10_000  # of a column
+DROPPING = "let open_source(…, missing='drop') pass over such rows"
 _CLASSES = 10_000
 
 
@@ -77,32 +80,34 @@ class Survey:
         """Take in complete rows, some of which are held out."""
         if hasattr(block.X, "columns"):
             for name in block.X.columns:
-                self._note_column(name, block.X[name], block.where)
+                self._note_column(name, block.X[name], block)
         if of_classes:
             for label, row in zip(*np.unique(np.asarray(block.y), return_index=True), strict=True):
                 self._note_class(label, int(keys[row]), block, int(row))
         elif block.y is not None:
-            own = Moments.of(_as_numbers(block)[~held]) if not held.all() else None
+            own = Moments.of(as_numbers(block.y)[~held]) if not held.all() else None
             if own is not None:
                 self.moments = own if self.moments is None else self.moments.merged(own)
         self.sample.add(keys, block, ~held)
         self.held.add(keys, block, held)
 
-    def _note_column(self, name: Any, series: Any, where: str) -> None:
+    def _note_column(self, name: Any, series: Any, block: Block) -> None:
         simple = getattr(series.dtype, "kind", "O") in "iufMm" and not hasattr(series.dtype, "categories")
         values = series.iloc[:1] if simple else series.drop_duplicates()
         column = read_table(values.to_frame()).columns[0]
         kind = kind_of(column, auto=True)
-        self._note_kind(name, kind, where)
+        agrees = self.kinds.get(name, (kind, ""))[0] == kind
+        self._note_kind(name, kind, block.where, "" if agrees else _first_word(series, block.first))
         if kind == "category":
             self._note_categories(name, set(categories_of(column)))
 
-    def _note_kind(self, name: Any, kind: str, where: str) -> None:
+    def _note_kind(self, name: Any, kind: str, where: str, example: str = "") -> None:
         known, first = self.kinds.setdefault(name, (kind, where))
         if known != kind:
+            word = next((f" ({value!r})" for value in self.categories.get(name) or () if _is_word(value)), "")
             raise InputError(
-                f"{where}: column {name!r} holds values of kind {kind!r}, but of kind {known!r} in {first}: let all "
-                "files have the same types"
+                f"{where}: column {name!r} holds values of kind {kind!r}{example}, but of kind {known!r} in "
+                f"{first}{word}: let all files have the same types"
             )
 
     def _note_categories(self, name: Any, found: set[Any] | None) -> None:
@@ -124,6 +129,10 @@ class Rules(NamedTuple):
         share: of rows that validation holds out.
         missing: "raise" refuses rows with missing values, "drop" leaves them out.
         seed: of what is held out, and of the sample.
+
+    >>> from stratagp.data.source import Block
+    >>> Rules(missing="drop").complete(Block(np.array([[1.0], [np.nan]]), None, "rows", 0)).tolist()
+    [True, False]
     """
 
     share: float = 0.0
@@ -135,10 +144,10 @@ class Rules(NamedTuple):
         gaps = _gaps(block.X)
         gaps = gaps if block.y is None else gaps | _gaps(block.y)
         if self.missing == "raise" and gaps.any():
-            row = block.first + int(gaps.argmax())
+            row = int(gaps.argmax())
             raise InputError(
-                f"{block.where}: row {row} has missing or infinite values: fill them, or let missing='drop' leave out "
-                "such rows"
+                f"{block.where}: row {block.first + row} has missing or infinite values{_gap_column(block, row)}: fill "
+                f"them, or {DROPPING}"
             )
         return ~gaps
 
@@ -155,8 +164,40 @@ class Rules(NamedTuple):
         return block if chosen.all() else block.take(np.flatnonzero(chosen))
 
 
-def survey(source: Source, rules: Rules, of_classes: bool, world: World | None = None) -> Survey:
+class Divided(Source):
+    """The rows of a source that are held out by their values, or all others; equal rows lie on the same side.
+
+    Arguments:
+        source: of all rows.
+        share: that is held out, about.
+        seed: which rows that are.
+        held: whether the source is of these rows, or of the others.
+
+    >>> from stratagp.data.source import Arrays
+    >>> whole = Arrays(np.arange(1000.0)[:, None], np.arange(1000.0))
+    >>> parts = [Divided(whole, 0.2, 0, held) for held in (True, False)]
+    >>> [sum(len(block) for block in part.blocks(0)) for part in parts]
+    [219, 781]
+    """
+
+    def __init__(self, source: Source, share: float, seed: int, held: bool) -> None:
+        self.source, self.held, self._rules = source, held, Rules(share, "drop", seed)
+        self.parts, self.targets = source.parts, source.targets
+        self.settings(source.missing, source.memory)
+
+    def blocks(self, part: int, first: int = 0) -> Iterator[Block]:
+        """The rows of its side in their order; none in some blocks, it may be. ``first`` counts rows of both sides."""
+        for block in self.source.blocks(part, first):
+            yield block.take(np.flatnonzero(self._rules.held(block) == self.held))
+
+
+def survey(
+    source: Source, rules: Rules, of_classes: bool, world: World | None = None, check: Check | None = None
+) -> Survey:
     """Read all rows once; each process its share of the parts.
+
+    Arguments:
+        check: raises an :class:`~stratagp.errors.InputError` where targets are none that can be learnt from.
 
     >>> from stratagp.data.source import Arrays
     >>> found = survey(Arrays(np.arange(10.0)[:, None], np.arange(10.0)), Rules(), of_classes=False)
@@ -168,13 +209,15 @@ def survey(source: Source, rules: Rules, of_classes: bool, world: World | None =
     found, error = _empty(most), None
     try:
         for part in range(world.rank, len(source.parts), world.size):
-            _note_part(found, source, part, rules, of_classes)
+            _note_part(found, source, part, rules, of_classes, check)
     except InputError as own:
         error = own
     for other in world.all_have(error):
         if other is not None:
             raise other
-    found.sample.settle(), found.held.settle()
+    for sample in (found.sample, found.held):
+        sample.settle()
+        sample.drop_beyond(world.all_have(sample.own_keys()))
     whole = reduce(Survey.merge, world.all_have(found), _empty(most))
     if not whole.rows:
         raise InputError("no row is left to train on: all are held out, or have missing values")
@@ -191,7 +234,7 @@ def _empty(most: int) -> Survey:
     return Survey(sample=Sample(min(SAMPLE_ROWS, most)), held=Sample(min(HELD_ROWS, most)))
 
 
-def _note_part(found: Survey, source: Source, part: int, rules: Rules, of_classes: bool) -> None:
+def _note_part(found: Survey, source: Source, part: int, rules: Rules, of_classes: bool, check: Check | None) -> None:
     found.kept[part] = rows = 0
     for block in source.blocks(part):
         keys = mixed(
@@ -200,12 +243,32 @@ def _note_part(found: Survey, source: Source, part: int, rules: Rules, of_classe
         rows += len(block)
         complete = rules.complete(block)
         found.dropped += int((~complete).sum())
+        refuse_targets(block, np.flatnonzero(complete), None if of_classes else as_numbers)
+        refuse_targets(block, np.flatnonzero(complete), check)
         if not complete.all():
             block, keys = block.take(np.flatnonzero(complete)), keys[complete]
         if len(block):
             held = rules.held(block)
             found.note(block, keys, held, of_classes)
             found.kept[part] += int((~held).sum())
+
+
+def _first_word(series: Any, first: int) -> str:
+    """Which text is no number, and its row: one word makes texts of all numbers in a column of a CSV file."""
+    words = (f" ({value!r} in row {first + row})" for row, value in series.items() if _is_word(value))
+    return next(words, "")
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and not is_number(value)
+
+
+def _gap_column(block: Block, row: int) -> str:
+    """Which input is missing in a row, where inputs have names."""
+    if not is_frame(block.X):
+        return ""
+    names = [name for name in block.X.columns if _gaps(block.X[[name]].iloc[[row]]).any()]
+    return f" in column {names[0]!r}" if names else " in the target"
 
 
 def _gaps(values: Any) -> Bool[np.ndarray, " n"]:
@@ -220,14 +283,3 @@ def _gaps(values: Any) -> Bool[np.ndarray, " n"]:
     if flat.dtype.kind == "O":
         return np.array([any(map(is_missing, row)) for row in flat.tolist()])
     return np.zeros(len(flat), dtype=bool)
-
-
-def _as_numbers(block: Block) -> np.ndarray:
-    assert block.y is not None
-    try:
-        return block.y.reshape(len(block.y), -1).astype(np.float64)
-    except (TypeError, ValueError):
-        example = block.y.ravel()[0]
-        raise InputError(
-            f"{block.where}: y must hold numbers, got {example!r}: classes are a task for a classifier"
-        ) from None

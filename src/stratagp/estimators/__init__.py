@@ -2,7 +2,10 @@
 
 from stratagp.estimators.autogp import AutoGPClassifier as AutoGPClassifier
 from stratagp.estimators.autogp import AutoGPRegressor as AutoGPRegressor
+from stratagp.estimators.calibration import calibrate as calibrate
 from stratagp.estimators.classifier import GPClassifier as GPClassifier
+from stratagp.estimators.conformal import ConformalClassifier as ConformalClassifier
+from stratagp.estimators.conformal import ConformalRegressor as ConformalRegressor
 from stratagp.estimators.dfgp import DFGPClassifier as DFGPClassifier
 from stratagp.estimators.dfgp import DFGPRegressor as DFGPRegressor
 from stratagp.estimators.dfgp import WishartProcessRegressor as WishartProcessRegressor
@@ -13,5 +16,7 @@ from stratagp.estimators.gp_drf import DRFRegressor as DRFRegressor
 from stratagp.estimators.gp_drf import GPDRFClassifier as GPDRFClassifier
 from stratagp.estimators.gp_drf import GPDRFRegressor as GPDRFRegressor
 from stratagp.estimators.gplvm import BayesianGPLVM as BayesianGPLVM
+from stratagp.estimators.recalibrated import RecalibratedClassifier as RecalibratedClassifier
+from stratagp.estimators.recalibrated import RecalibratedRegressor as RecalibratedRegressor
 from stratagp.estimators.regressor import GPRegressor as GPRegressor
 from stratagp.estimators.student_t import StudentTProcessRegressor as StudentTProcessRegressor

@@ -12,17 +12,20 @@ from stratagp.errors import InputError
 from stratagp.estimators.cokriging import co_kriging
 from stratagp.estimators.engines import Data, Engine, Exact, Heteroscedastic, Sparse, learnt_noise, some_rows
 from stratagp.estimators.hyperparameters import Centres, Criterion, train
+from stratagp.estimators.iterative import Iterative
 from stratagp.estimators.stochastic import StochasticRegression
 from stratagp.kernels import RBF, Kernel
 from stratagp.likelihoods import GaussianNoise
-from stratagp.models import ExactGP, HeteroscedasticGP, SparseGP, StochasticGP
+from stratagp.models import ExactGP, HeteroscedasticGP, IterativeGP, SparseGP, StochasticGP
 from stratagp.parameters import positive, real
 from stratagp.training.inducing import greedy_points
 from stratagp.training.start import start_from_data
+from stratagp.training.world import join
 
 EXACT_ROWS = 4000  # up to which "auto" is exact: some minutes on two cores
 SPARSE_ROWS = 200_000  # up to which "auto" takes the collapsed bound
 _SMALL = 1000  # rows of the exact process from whose values sparse inference starts
+_SOME = 2000  # of that from which conjugate gradients start
 _CANDIDATES = 10_000  # rows that compete for inducing points
 
 
@@ -38,8 +41,10 @@ def choose(options: Any, n: int, kernel: Kernel) -> tuple[str, str]:
         raise InputError(
             f"hyperparameters='loo' needs inference='exact', but {n} rows take {inference!r}: ask for exact"
         )
-    if inference == "stochastic" and options.hyperparameters == "bayes":
-        raise InputError("hyperparameters='bayes' needs inference='exact' or 'sparse': mini-batches maximise a bound")
+    if inference in ("stochastic", "cg") and options.hyperparameters == "bayes":
+        raise InputError(
+            f"hyperparameters='bayes' needs inference='exact' or 'sparse': {inference!r} knows the evidence by samples"
+        )
     return inference, reason
 
 
@@ -50,6 +55,8 @@ def _choice(options: Any, n: int, kernel: Kernel) -> tuple[str, str]:
         "kernels over objects have no inducing points": not kernel.takes_tensors,
     }
     for reason, applies in only_exact.items():
+        if applies and options.inference == "cg" and not kernel.takes_tensors:
+            continue
         if applies:
             if options.inference not in ("auto", "exact"):
                 raise InputError(f"inference must be 'exact' or 'auto' here, got {options.inference!r}: {reason}")
@@ -80,7 +87,17 @@ def assemble(options: Any, inference: str, kernel: Kernel, data: Data, columns: 
         return Exact(ExactGP(kernel, mean, noise), data)
     if data.noise is not None and not bool((data.noise > 0).all()):
         raise InputError(f"inference={inference!r} needs noise above 0; without noise use inference='exact'")
+    if inference == "cg":
+        seed = int(join().from_first(options._seed()))  # processes that torchrun has started share the work
+        _learn_from_some(options, ExactGP(kernel, mean, noise), data, _SOME, centres, seed)
+        return Iterative(IterativeGP(kernel, mean, noise), data)
     return _with_inducing_points(options, inference, kernel, mean, noise, data, centres)
+
+
+def _learn_from_some(options: Any, model: ExactGP, data: Data, most: int, centres: Centres, seed: int) -> None:
+    """Values of a model near the best, by the exact process of at most ``most`` rows."""
+    small = Exact(model, data.rows(some_rows(len(data.y), most, seed)))
+    train(Criterion("map", small.module, small.score, centres), options, seed)
 
 
 def _with_inducing_points(
@@ -88,8 +105,7 @@ def _with_inducing_points(
 ) -> Engine:
     """Kernel and noise near their best values by the exact process on some rows, then points that suit them."""
     seed = options._seed()
-    small = Exact(ExactGP(kernel, mean, noise), data.rows(some_rows(len(data.y), _SMALL, seed)))
-    train(Criterion("map", small.module, small.score, centres), options, seed)
+    _learn_from_some(options, ExactGP(kernel, mean, noise), data, _SMALL, centres, seed)
     points = inducing_points(kernel, data.x, options.n_inducing, seed)
     if inference == "sparse":
         return Sparse(SparseGP(kernel, real(points, trainable=False, name="z"), mean, noise), data)

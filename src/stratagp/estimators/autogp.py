@@ -41,6 +41,8 @@ class AutoGPRegressor(BatchedRegressor, VariationalEstimator):
         precision: of training, "float32" or "float64"; predictions are in the latter.
         standardise: "targets" (for likelihoods that can be scaled), "both" also centres and scales inputs, "none".
         categorical, encoding: as in :class:`GPRegressor`.
+        device: where the model is trained and predicts, "cpu", "cuda", "cuda:1" or a ``torch.device``; what is asked of
+            it comes back as arrays. Copies, pickles and saved models are on the processor.
         random_state: seed of inducing points, batches and samples.
         verbose: print what is done, with a progress bar.
 

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from stratagp.errors import InputError, NoAttributeError
-from stratagp.estimators.engines import Engine
+from stratagp.estimators.engines import Engine, TrainedBySteps
 from stratagp.estimators.hyperparameters import (
     CRITERIA,
     Centres,
@@ -30,7 +30,7 @@ from stratagp.estimators.hyperparameters import (
 )
 from stratagp.estimators.inputs import Inputs, Points, default_kernel, name_categories
 from stratagp.estimators.objects import refuse_mixtures, warn_if_alike
-from stratagp.estimators.stochastic import MiniBatches
+from stratagp.estimators.saving import Saved, first_rows
 from stratagp.kernels import Kernel, Matern
 from stratagp.models.memory import check_memory
 from stratagp.training import HyperparameterTable
@@ -46,7 +46,7 @@ _WHOLE_NUMBERS = {"n_restarts": 0, "max_iterations": 0, "max_epochs": 1, "n_indu
 _RELEVANCE_ROWS, _SHUFFLES = 500, 5
 
 
-class GPEstimator(BaseEstimator, ABC):
+class GPEstimator(Saved, BaseEstimator, ABC):
     """Common parts of the estimators; the constructors of subclasses store the options that are read here."""
 
     kernel: Any
@@ -59,6 +59,7 @@ class GPEstimator(BaseEstimator, ABC):
     engine_: Engine
     criterion_: Criterion
     inputs_: Inputs
+    predict: Callable[..., Any]
     _classifier = "GPClassifier"  # of the same family, which messages name
     _for_texts = "kernel=kernels.Spectrum(3), for example"
 
@@ -84,6 +85,17 @@ class GPEstimator(BaseEstimator, ABC):
             value = self.get_params(deep=False).get(name, least)
             check_whole_number(name, value, least)
 
+    def _read(self, X: Any) -> tuple[Kernel, Points]:
+        """Learn the inputs, and keep the first rows as an example."""
+        kernel, points = self._learn_inputs(X)
+        self._example = first_rows(X, getattr(self.inputs_, "takes_views", False))
+        return kernel, points
+
+    def _answers(self) -> dict[str, np.ndarray]:
+        """What the model says about the example, which it must say again when it was loaded."""
+        _, std = self.predict(self._example, return_std=True)
+        return {"mean": self.predict(self._example), "std": std}  # each by the way that it is computed alone
+
     def _learn_inputs(self, X: Any) -> tuple[Kernel, Points]:
         """A copy of the kernel that knows its columns, and the rows as points."""
         kernel = self._default_kernel() if self.kernel is None else copy.deepcopy(self.kernel)
@@ -106,6 +118,11 @@ class GPEstimator(BaseEstimator, ABC):
 
     def _say(self, message: str) -> None:
         say(message, self.verbose)
+
+    def _say_choice(self) -> None:
+        """Tell which inference was taken and why, unless the user has chosen it."""
+        if self.inference == "auto":
+            self._say(f"{self.inference_}: {self.inference_reason_}")
 
     @property
     def kernel_(self) -> Kernel:
@@ -136,8 +153,8 @@ class GPEstimator(BaseEstimator, ABC):
         if theta is None and not eval_gradient:
             with torch.no_grad():
                 return float(engine.score()) - offset
-        if isinstance(engine, MiniBatches):
-            raise InputError("theta and eval_gradient are for closed forms: mini-batches learn thousands of values")
+        if isinstance(engine, TrainedBySteps):
+            raise InputError("theta and eval_gradient are for closed forms: this model knows its score by samples only")
         engine.model = copy.deepcopy(engine.model)  # so that the fitted model stays as it is, whatever happens here
         free = learnt(engine.module)
         if theta is not None:
@@ -216,7 +233,7 @@ class GPEstimator(BaseEstimator, ABC):
         """Learn the engine's values by the chosen criterion, and condition on them."""
         self.result_: Any
         criterion = Criterion(self.hyperparameters, engine.module, engine.score, self._centres)
-        if isinstance(engine, MiniBatches):
+        if isinstance(engine, TrainedBySteps):
             penalty = criterion.log_prior if self.hyperparameters == "map" else None
             self.result_ = engine.train(self.max_epochs, self._seed(), self.verbose, penalty)
         else:

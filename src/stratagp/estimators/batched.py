@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
+import copy
 from abc import abstractmethod
-from numbers import Real
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from stratagp import likelihoods as lik
@@ -20,7 +20,7 @@ from stratagp.data import TargetScale
 from stratagp.data.source import Block
 from stratagp.errors import InputError
 from stratagp.estimators import named_likelihoods as named
-from stratagp.estimators.base import GPEstimator, check_whole_number
+from stratagp.estimators.base import GPEstimator
 from stratagp.estimators.engines import Data
 from stratagp.estimators.held_out import split
 from stratagp.estimators.inputs import Points
@@ -29,8 +29,10 @@ from stratagp.estimators.streaming import Given, given
 from stratagp.estimators.targets import check_level, check_n_samples, check_quantiles, check_targets
 from stratagp.kernels import RBF, Kernel
 from stratagp.likelihoods import Likelihood
+from stratagp.training.devices import find_device
 
 _LEAST_PATIENCE, _SCORE_STEPS = 100, 20  # steps
+Module = TypeVar("Module", bound=nn.Module)
 
 
 class Batched(GPEstimator):
@@ -47,6 +49,7 @@ class Batched(GPEstimator):
     batch_size: int
     patience: int | None
     validation: float
+    device: Any = "cpu"  # also of models in files from before there was a choice
     _given: Given  # while a fit lasts
 
     def fit(self, X: Any, y: Any = None, checkpoint: Any = None) -> Any:
@@ -72,27 +75,6 @@ class Batched(GPEstimator):
     def _fit_model(self, kernel: Kernel, points: Points, y: Tensor, likelihood: Likelihood, outputs: int) -> None:
         """Put the model together and train it; ``y`` are ``n p`` as the likelihood sees them."""
 
-    def _check_training(self) -> None:
-        """Refuse options of mini-batches that make no sense."""
-        for name in ("batch_size", "phase_epochs", "n_components", "n_samples", "patience"):
-            value = getattr(self, name, None)
-            if value is not None and not (name == "n_samples" and value == "auto"):
-                check_whole_number(name, value, 1)
-        for name in ("rate", "network_rate", "fine_tuning"):
-            value = getattr(self, name, 1.0)
-            if not isinstance(value, Real) or not 0 < float(value) < math.inf:
-                raise InputError(f"{name} must be positive, got {value!r}")
-        for name in ("validation", "dropout"):
-            value = getattr(self, name, 0.0)
-            if not isinstance(value, Real) or not 0 <= float(value) < 1:
-                raise InputError(f"{name} must be a share, from 0 to below 1, got {value!r}")
-        for name in ("shared", "conditional", "batch_norm", "spectral"):
-            value = getattr(self, name, False)
-            if not isinstance(value, (bool, np.bool_)):
-                raise InputError(f"{name} must be True or False, got {value!r}")
-        if self.patience is not None and not self.validation:
-            raise InputError("patience waits for a better score of held-out rows: give validation=0.1, or so")
-
     def _seed(self) -> int:
         """One seed for all of a fit, the same in all processes."""
         return self._given.seed if "_given" in self.__dict__ else super()._seed()
@@ -100,6 +82,18 @@ class Batched(GPEstimator):
     @abstractmethod
     def _encoded_targets(self, y: Any) -> Tensor:
         """Targets as the likelihood sees them, ``n p``."""
+
+    def _moved(self, module: Module) -> Module:
+        """A module on the device that training takes place on."""
+        return module.to(find_device(self.device))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles hold: the model on the processor, where any machine can read it."""
+        state = dict(super().__getstate__())
+        if "engine_" in state and next(self.engine_.model.parameters()).device.type != "cpu":
+            model = copy.deepcopy(self.engine_.model).cpu()
+            state |= {"engine_": replace(self.engine_, model=model), "beliefs_": [model]}
+        return state
 
     def _encoded(self, block: Block) -> list[Tensor]:
         """Rows of a source as points and targets."""
@@ -124,7 +118,8 @@ class Batched(GPEstimator):
         size = min(self.batch_size, rows)
         patience = None if self.patience is None else max(self.patience, -(-_LEAST_PATIENCE * size // rows))
         epochs = max(epochs, -(-self.least_steps // (rows // size)))
-        self._say(f"{what}{epochs * (rows // size)} steps in {epochs} epochs")
+        steps = epochs * (rows // size)
+        self._say(f"{what}{steps} step{'s' * (steps != 1)} in {epochs} epoch{'s' * (epochs != 1)}")
         return {
             "batch_size": size,
             "epochs": epochs,
@@ -137,9 +132,11 @@ class Batched(GPEstimator):
         """Predict all rows of files, or of a :class:`~stratagp.data.Source`, into a Parquet or CSV file; how many.
 
         Arguments:
-            X: what :func:`~stratagp.data.open_source` takes.
+            X: what :func:`~stratagp.data.open_source` takes. Files are read in the order of their names, and
+                predictions are in the order of rows. A row with a missing value is refused; of a source with
+                ``missing="drop"`` its predictions are empty, and a warning says how many are.
             out: a path that ends with ``.parquet`` or ``.csv``: columns ``mean``, ``std``, ``lower`` and ``upper``, or
-                ``class`` and the probability ``p(…)`` of each.
+                ``class`` and the probability ``p(…)`` of each. It must be none that ``X`` is read from.
             level: the probability of the interval from ``lower`` to ``upper``.
         """
         return predict_file(self, X, out, level)
@@ -172,7 +169,7 @@ class BatchedRegressor(RegressorMixin, Batched):
     """Regression by any likelihood of numbers."""
 
     def _fit(self, rows: Given) -> None:
-        kernel, points = self._learn_inputs(rows.X)
+        kernel, points = self._read(rows.X)
         targets = check_targets(self, rows.y, len(points))
         self.one_target_ = targets.ndim == 1
         targets = targets.reshape(len(targets), -1)
@@ -226,19 +223,25 @@ class BatchedRegressor(RegressorMixin, Batched):
     def log_density(self, X: Any, y: Any) -> np.ndarray:
         """``log p(yₙ | xₙ)`` of each row, of all its targets together, in their own units."""
         x = self._points(X)
-        targets = check_targets(self, y, len(x)).reshape(len(x), -1)
-        if targets.shape[1] != len(self.scale_.mean):
-            raise InputError(
-                f"y must have the {len(self.scale_.mean)} columns that were learnt from (exposures, trials and marks "
-                f"of censoring among them), got {targets.shape[1]}"
-            )
-        found = self.model_.log_predictive(x, torch.from_numpy(self.scale_.to_standard(targets)))
-        return as_array(found) - np.log(self.scale_.scale).sum()
+        return as_array(self.model_.log_predictive(x, self._standard(y, len(x)))) - np.log(self.scale_.scale).sum()
+
+    def cdf(self, X: Any, y: Any) -> np.ndarray:
+        """``P(Y ≤ yₙ | xₙ)`` of each row (and target): even over 0 to 1 where predictions are right."""
+        x = self._points(X)
+        return self._shaped(as_array(self.model_.cdf(x, self._standard(y, len(x)))))
+
+    def _standard(self, y: Any, n: int) -> Tensor:
+        targets, p = check_targets(self, y, n).reshape(n, -1), len(self.scale_.mean)
+        if targets.shape[1] != p:
+            columns = f"{p} columns that were learnt from (exposures, trials and marks of censoring among them)"
+            raise InputError(f"y must have the {columns}, got {targets.shape[1]}")
+        return torch.from_numpy(self.scale_.to_standard(targets))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draws at the rows of ``X``, of whole functions with noise added: ``n n_samples`` (or ``n p n_samples``)."""
         check_n_samples(n_samples)
         x, gp = self._points(X), self.model_
+        x = x.to(next(gp.parameters()).device)
         generator = torch.Generator().manual_seed(int(check_random_state(random_state).randint(2**31 - 1)))
         with torch.no_grad():
             functions = [gp.layer.draw(generator)(x) for _ in range(n_samples)]
@@ -284,12 +287,6 @@ class BatchedRegressor(RegressorMixin, Batched):
         return tags
 
 
-def refuse_bad_targets(likelihood: Likelihood, y: Tensor, outputs: int) -> None:
-    """Let a likelihood say what is wrong with targets ``n p`` before any work starts."""
-    with torch.no_grad():
-        likelihood.log_prob(y, torch.zeros(len(y), likelihood.functions(outputs)).double())
-
-
 def as_array(values: Tensor) -> np.ndarray:
-    """Values in double precision, for the user."""
-    return values.double().numpy()
+    """Values in double precision, for the user, wherever they were computed."""
+    return values.detach().double().cpu().numpy()

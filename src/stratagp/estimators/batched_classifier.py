@@ -18,7 +18,7 @@ from stratagp.estimators.streaming import Given
 from stratagp.estimators.targets import encode_labels
 from stratagp.likelihoods import Likelihood
 from stratagp.linalg.quasi_random import quasi_normal
-from stratagp.metrics import bhattacharyya
+from stratagp.metrics import bhattacharyya_margin
 from stratagp.models.chain import Chain
 from stratagp.types import Gaussian
 
@@ -33,7 +33,7 @@ class BatchedClassifier(ClassifierMixin, Batched):
     of_classes = True
 
     def _fit(self, rows: Given) -> None:
-        kernel, points = self._learn_inputs(rows.X)
+        kernel, points = self._read(rows.X)
         self.classes_, _ = encode_labels(self, rows.y, len(points))
         likelihood = named.of_classes(self.likelihood, len(self.classes_), self.smooth_alone)
         outputs = 1 if isinstance(likelihood, (lik.Bernoulli, lik.Ordinal)) else len(self.classes_)
@@ -52,6 +52,9 @@ class BatchedClassifier(ClassifierMixin, Batched):
         """The probability of each class, in the order of ``classes_``, with the latent functions averaged out."""
         check_is_fitted(self, "beliefs_")
         return self._probabilities(self.inputs_.points(self, X).values)
+
+    def _answers(self) -> dict[str, np.ndarray]:
+        return {"probabilities": self.predict_proba(self._example)[:, np.arange(len(self.classes_))]}
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """The log of :meth:`predict_proba`, −∞ where a probability is zero."""
@@ -75,10 +78,8 @@ class BatchedClassifier(ClassifierMixin, Batched):
         if isinstance(gp.observed.given if isinstance(gp.observed, lik.Mixed) else gp.observed, lik.Ordinal):
             raise InputError("certainty compares scores of classes, but an ordinal likelihood has one for all")
         x = self.inputs_.points(self, X).values
-        probable = np.argsort(self._probabilities(x), axis=1)[:, :-3:-1]
         mean, var = (as_array(part) for part in class_moments(gp, x, of == "probabilities"))
-        first, second = (np.take_along_axis(part, probable, 1).T for part in (mean, var))
-        return bhattacharyya(first[0], second[0], first[1], second[1])
+        return bhattacharyya_margin(self._probabilities(x), mean, var)
 
     def _probabilities(self, x: Tensor) -> np.ndarray:
         gp = self.engine_.model

@@ -96,11 +96,11 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         """Learn from rows ``X`` (an array, a data frame, or a list of objects) and their classes ``y``."""
         with self._unless_it_fails():
             self._check_options()
-            kernel, points = self._learn_inputs(X)
+            kernel, points = self._read(X)
             self.classes_, codes = encode_labels(self, y, len(points))
             data = Labelled(points.values, torch.from_numpy(codes), len(self.classes_))
             self.inference_, self.inference_reason_ = self._choose(data, kernel)
-            self._say(f"{self.inference_}: {self.inference_reason_}")
+            self._say_choice()
             self._forget()
             centred = (data.t == 0).double()
             start_from_data(kernel, data.x, centred - centred.mean(), variance=_LATENT)
@@ -126,6 +126,9 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         points = self.inputs_.points(self, X)
         found = [self._probabilities(points.rows(i, i + _CHUNK), method) for i in range(0, len(points), _CHUNK)]
         return np.concatenate(found)
+
+    def _answers(self) -> dict[str, np.ndarray]:
+        return {"probabilities": self.predict_proba(self._example)[:, np.arange(len(self.classes_))]}
 
     def _probabilities(self, points: Points, method: str) -> np.ndarray:
         found = averaged(self.beliefs_, points.values, method)

@@ -12,9 +12,11 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.estimators.base import check_whole_number
-from stratagp.estimators.batched import Batched, refuse_bad_targets
+from stratagp.estimators.batch_options import check_batch_options
+from stratagp.estimators.batched import Batched
 from stratagp.estimators.engines import Data, some_rows
 from stratagp.estimators.inputs import Inputs, Points
+from stratagp.estimators.likelihood_checks import refuse_bad_targets
 from stratagp.estimators.variational import AutoGPEngine
 from stratagp.kernels import RBF, Kernel
 from stratagp.kernels.frequencies import DRAWS
@@ -59,7 +61,7 @@ class DeepFeaturesEstimator(Batched):
                 raise InputError(f"{name} must be a share of the training, from 0 to 1, got {value!r}")
         if not isinstance(self.feed_forward, (bool, np.bool_)):
             raise InputError(f"feed_forward must be True or False, got {self.feed_forward!r}")
-        self._check_training()
+        check_batch_options(self)
 
     @abstractmethod
     def _model(
@@ -90,7 +92,7 @@ class DeepFeaturesEstimator(Batched):
         if isinstance(likelihood, Softmax):
             samples = _SOFTMAX_SAMPLES if self.n_layers else max(_SINGLE_SAMPLES, self.n_samples)
             model.likelihood = Sampled(likelihood, samples, generator)
-        self.engine_, self.beliefs_ = AutoGPEngine(model, data), [model]
+        self.engine_, self.beliefs_ = AutoGPEngine(self._moved(model), data), [model]
         self.histories_ = self._train_model(model, data, test, generator)
         model.dtype = torch.float64  # a prediction must not depend on the rows that are asked for with it
 
@@ -144,6 +146,7 @@ class DRFEstimator(DeepFeaturesEstimator):
         standardise: Any = "both",
         categorical: Any = "auto",
         encoding: Any = "one-hot",
+        device: Any = "cpu",
         random_state: Any = None,
         verbose: Any = False,
     ) -> None:
@@ -166,6 +169,7 @@ class DRFEstimator(DeepFeaturesEstimator):
         self.standardise = standardise
         self.categorical = categorical
         self.encoding = encoding
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 

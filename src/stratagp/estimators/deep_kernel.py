@@ -14,18 +14,21 @@ from torch import Tensor, nn
 
 from stratagp.errors import InputError
 from stratagp.estimators.base import check_whole_number
-from stratagp.estimators.batched import Batched, refuse_bad_targets
+from stratagp.estimators.batch_options import check_batch_options
+from stratagp.estimators.batched import Batched, as_array
 from stratagp.estimators.engines import Data
 from stratagp.estimators.feature_networks import count_features, make_network
 from stratagp.estimators.held_out import warn_of_rounding
 from stratagp.estimators.images import ImageInputs, are_images, check_axes
 from stratagp.estimators.inputs import Inputs, Points
+from stratagp.estimators.likelihood_checks import refuse_bad_targets
 from stratagp.estimators.variational import AutoGPEngine
 from stratagp.kernels import RBF, Kernel
 from stratagp.layers import Features
 from stratagp.likelihoods import Likelihood, Mixed
 from stratagp.models.chain import Chain
 from stratagp.models.svdkl import inducing_dkl, pretrain, svdkl
+from stratagp.training.devices import find_device
 from stratagp.training.loop import History
 from stratagp.training.progress import log
 
@@ -70,6 +73,7 @@ class DKLEstimator(Batched):
         standardise: Any = "both",
         categorical: Any = "auto",
         encoding: Any = "one-hot",
+        device: Any = "cpu",
         random_state: Any = None,
         verbose: Any = False,
     ) -> None:
@@ -97,6 +101,7 @@ class DKLEstimator(Batched):
         self.standardise = standardise
         self.categorical = categorical
         self.encoding = encoding
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
@@ -110,7 +115,7 @@ class DKLEstimator(Batched):
                 f"grid_size ** axes must be at most {_GRID_POINTS}, the points of one grid, got grid_size="
                 f"{self.grid_size} and axes={self.axes}: take fewer of either, or last='inducing'"
             )
-        self._check_training()
+        check_batch_options(self)
         if not isinstance(self.weight_decay, Real) or not 0 <= float(self.weight_decay) < math.inf:
             raise InputError(f"weight_decay must be a number that is not negative, got {self.weight_decay!r}")
         if isinstance(self.network, nn.Module) and (self.spectral or self.dropout):
@@ -147,8 +152,8 @@ class DKLEstimator(Batched):
             head = Mixed(likelihood, likelihood.functions(outputs), features.outputs, generator)
             head.set(offset=likelihood.start(y))
             histories = [self._pretrain(features, head, train, test, generator)] if self.pretrain_epochs else []
-            model = self._model(kernel, features, head, train.x, generator)
-            self.engine_, self.beliefs_ = AutoGPEngine(model, train), [model]
+            model = self._model(kernel, features.cpu(), head.cpu(), train.x, generator)
+            self.engine_, self.beliefs_ = AutoGPEngine(self._moved(model), train), [model]
             if histories and histories[0].cut_short:
                 log.warning(
                     "training of the network alone ended early (%s): the processes of its features are not trained",
@@ -158,7 +163,7 @@ class DKLEstimator(Batched):
                 histories.append(self._train_all(model, features, train, test, generator))
             self.histories_ = histories
         if train.x.dim() == 2:
-            _predict_in_double(model, features, train.x[:2])
+            _predict_in_double(model, features, train.x[:2].to(find_device(self.device)))
 
     def _features(self, x: Tensor) -> Features:
         options = {"dropout": self.dropout, "batch_norm": self.batch_norm, "spectral": self.spectral}
@@ -170,11 +175,13 @@ class DKLEstimator(Batched):
 
     def _pretrain(self, features: Features, head: Mixed, train: Data, test: Data, generator: Any) -> History:
         """The network alone; ends in the state with the best density of the held-out rows."""
+        device = find_device(self.device)
+        features.to(device), head.to(device)
 
         def score() -> float:
             features.eval()
             with torch.no_grad():
-                pairs = zip(test.x.split(_CHUNK), test.y.split(_CHUNK), strict=True)
+                pairs = zip(test.x.to(device).split(_CHUNK), test.y.to(device).split(_CHUNK), strict=True)
                 fits = [head.log_prob(y, features(x).double()).sum() for x, y in pairs]
             features.train()
             return float(sum(fits)) / len(test.y)
@@ -183,7 +190,7 @@ class DKLEstimator(Batched):
         options = {**length, **self._options(features, train, test, score, generator)}
         rates = [(head.parameters(), self.rate / self.network_rate)]
         history = pretrain(features, head, *self._rows(train), rate=self.network_rate, rates=rates, **options)
-        features.settle(_some(train.x))
+        self._settle(features, train)
         return history
 
     def _train_all(self, model: Chain, features: Features, train: Data, test: Data, generator: Any) -> History:
@@ -198,7 +205,7 @@ class DKLEstimator(Batched):
         rates = [(features.network.parameters(), factor)]
         penalty = model.log_prior if model.has_priors else None
         history = model.fit(*self._rows(train), natural=False, penalty=penalty, rate=self.rate, rates=rates, **options)
-        features.settle(_some(train.x))
+        self._settle(features, train)
         return history
 
     def _options(
@@ -207,7 +214,7 @@ class DKLEstimator(Batched):
         """What both steps of training share."""
 
         def settled() -> float:
-            features.settle(_some(train.x))
+            self._settle(features, train)
             return score()
 
         matrices = [p for p in features.network.parameters() if p.dim() > 1]
@@ -217,6 +224,11 @@ class DKLEstimator(Batched):
             "score": settled if len(test.y) else None,
             "progress": self.verbose,
         }
+
+    def _settle(self, features: Features, train: Data) -> None:
+        """Take the moments of features anew, from rows all over the data."""
+        rows = train.x[:: max(1, len(train.x) // _SETTLE)]
+        features.settle(rows.to(find_device(self.device)))
 
     def _model(self, kernel: Kernel, features: Features, head: Mixed, x: Tensor, generator: Any) -> Chain:
         samples = self._samples(head.given)
@@ -232,7 +244,7 @@ class DKLEstimator(Batched):
 
     def _function(self, points: Any) -> np.ndarray:
         found, observed = self.engine_.model.marginals(points).mean, self.engine_.model.observed
-        return (observed.scores(found) if isinstance(observed, Mixed) else found).detach().double().numpy()
+        return as_array(observed.scores(found) if isinstance(observed, Mixed) else found)
 
     def _kernel_columns(self) -> list[str]:
         return [f"feature {i}" for i in range(self.engine_.model.layer.layers[0].outputs)]
@@ -258,8 +270,3 @@ def _predict_in_double(model: Chain, features: Features, rows: Tensor) -> None:
         features.float()
     else:
         model.dtype = torch.float64
-
-
-def _some(x: Tensor) -> Tensor:
-    """Rows from all over the data, enough for their moments."""
-    return x[:: max(1, len(x) // _SETTLE)]

@@ -6,6 +6,7 @@ import copy
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -13,10 +14,12 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.estimators.base import check_whole_number
-from stratagp.estimators.batched import Batched, refuse_bad_targets
+from stratagp.estimators.batch_options import check_batch_options
+from stratagp.estimators.batched import Batched, as_array
 from stratagp.estimators.deep_training import Start, train_batches, train_collapsed
 from stratagp.estimators.engines import Data, some_rows
 from stratagp.estimators.inputs import Points, name_categories
+from stratagp.estimators.likelihood_checks import refuse_bad_targets
 from stratagp.estimators.variational import AutoGPEngine
 from stratagp.estimators.views import ViewInputs
 from stratagp.kernels import RBF, Kernel
@@ -73,6 +76,7 @@ class DeepProcessEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         standardise: Any = "both",
         categorical: Any = "auto",
         encoding: Any = "one-hot",
+        device: Any = "cpu",
         random_state: Any = None,
         verbose: Any = False,
     ) -> None:
@@ -98,14 +102,15 @@ class DeepProcessEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.standardise = standardise
         self.categorical = categorical
         self.encoding = encoding
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
     def transform(self, X: Any, return_std: bool = False) -> Any:
         """The latent coordinates of rows, one for each hidden process or view; with standard deviations if asked."""
         belief = self._latent(X)
-        mean = belief.mean.double().numpy()
-        return (mean, belief.var.double().sqrt().numpy()) if return_std else mean
+        mean = as_array(belief.mean)
+        return (mean, np.sqrt(as_array(belief.var))) if return_std else mean
 
     def influence(self, X: Any) -> dict[str, float]:
         """The share of each view, or process of the first layer, in what is predicted for rows; they sum to one.
@@ -131,7 +136,7 @@ class DeepProcessEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         for name, least in (("n_hidden", 1), ("n_layers", 2), ("n_samples", 1), ("n_starts", 1)):
             if getattr(self, name) is not None:
                 check_whole_number(name, getattr(self, name), least)
-        self._check_training()
+        check_batch_options(self)
         if self.inference == "collapsed" and (self.validation or self.propagate == "samples"):
             raise InputError("inference='collapsed' is in closed form: leave out validation, and propagate='samples'")
 
@@ -222,7 +227,8 @@ class DeepProcessEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         check_is_fitted(self, "beliefs_")
         below, x = _stacked(list(self.model_.layer.layers)[:layers]), self.inputs_.points(self, X).values
         with torch.no_grad():
-            parts = [below(rows) for rows in x.split(_LATENT_ROWS)]
+            device = next(self.model_.parameters()).device
+            parts = [below(rows.to(device)) for rows in x.split(_LATENT_ROWS)]
         return Gaussian(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
     @property

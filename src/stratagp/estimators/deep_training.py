@@ -50,9 +50,10 @@ def train_collapsed(estimator: Any, start: Start, data: Data, likelihood: Likeli
     noise = likelihood.parameter("noise") if given else learnt_noise(data.y.shape[1], estimator.start_noise)
     model = dfgp_regression(start.below, start.above, start.x, estimator.n_inducing, noise=noise)
     penalty = model.log_prior if model.has_priors else lambda: 0.0
+    x, y = (part.to(estimator._moved(model).noise.device) for part in (data.x, data.y))
 
     def score() -> Tensor:
-        return model.log_evidence(data.x, data.y) + penalty()
+        return model.log_evidence(x, y) + penalty()
 
     evaluations = 0
     for phase, share in enumerate(_phases(estimator, estimator.max_iterations)):
@@ -66,7 +67,7 @@ def train_collapsed(estimator: Any, start: Start, data: Data, likelihood: Likeli
         evaluations += result.evaluations
     result = Result(result.value, evaluations, result.converged, result.message)
     estimator._say(f"{result.value:.3f} after {result.evaluations} evaluations: {result.message}")
-    return Trained(model.condition(data.x, data.y), result.value, result)
+    return Trained(estimator._moved(model.condition(x, y)), result.value, result)
 
 
 def train_batches(
@@ -96,6 +97,7 @@ def train_batches(
         torch.float64,
         Constant(level) if (level := likelihood.start(data.y)) else None,
     )
+    estimator._moved(model)
     options, histories = estimator._length(data, estimator.max_epochs), []
     x, y = estimator._rows(data)
     for phase, share in enumerate(_phases(estimator, options.pop("epochs"))):

@@ -48,6 +48,7 @@ class DFGPRegressor(BatchedRegressor, DeepProcessEstimator):
             at least 500 steps. With ``validation``, "auto" trains by batches.
         standardise: "both" inputs and targets, "targets" or "none".
         categorical, encoding, random_state, verbose: as in :class:`GPRegressor`.
+        device: as in :class:`AutoGPRegressor`.
 
     After ``fit``, ``model_`` is the torch module and ``inference_`` tells how it was trained; ``transform`` gives the
     latent coordinates that the output process sees, and ``influence`` the share of each view. Predictive densities and
@@ -120,6 +121,7 @@ class WishartProcessRegressor(BatchedRegressor, DeepProcessEstimator):
         standardise: Any = "both",
         categorical: Any = "auto",
         encoding: Any = "one-hot",
+        device: Any = "cpu",
         random_state: Any = None,
         verbose: Any = False,
     ) -> None:
@@ -136,6 +138,7 @@ class WishartProcessRegressor(BatchedRegressor, DeepProcessEstimator):
         self.standardise = standardise
         self.categorical = categorical
         self.encoding = encoding
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 

@@ -46,6 +46,7 @@ class DKLRegressor(BatchedRegressor, DKLEstimator):
         standardise: "both" inputs (images by channel) and targets, "targets" or "none".
         categorical: as in :class:`GPRegressor`.
         encoding: of categories, "one-hot", or "codes", which the network embeds as vectors that it learns.
+        device: as in :class:`AutoGPRegressor`.
         random_state: seed of the network, batches and samples.
         verbose: print what is done, with a progress bar.
 

@@ -119,6 +119,14 @@ class Engine(ABC):
         return self.model
 
 
+class TrainedBySteps(Engine):
+    """A model that knows its score by samples only, and climbs it by steps of its own."""
+
+    @abstractmethod
+    def train(self, epochs: int, seed: int, progress: bool, penalty: Callable[[], Tensor] | None) -> Any:
+        """Steps over the data, ``epochs`` times or more; ``penalty`` is added to the score, such as a log prior."""
+
+
 class Exact(Engine):
     """The exact process: O(n³)."""
 

@@ -35,6 +35,7 @@ class DRFRegressor(BatchedRegressor, DRFEstimator):
         patience: epochs to wait for a better one; at least 100 steps.
         standardise: "both" inputs and targets, "targets" or "none".
         categorical, encoding, random_state, verbose: as in :class:`GPRegressor`.
+        device: as in :class:`AutoGPRegressor`.
 
     After ``fit``, ``model_`` is the torch module, ``histories_`` tells how training went, phase by phase, and
     ``hyperparameters_`` has the learnt values, without standard errors. Predictions average densities over 64 fixed

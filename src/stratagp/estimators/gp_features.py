@@ -60,6 +60,7 @@ class GPDRFEstimator(DeepFeaturesEstimator):
         standardise: Any = "both",
         categorical: Any = "auto",
         encoding: Any = "one-hot",
+        device: Any = "cpu",
         random_state: Any = None,
         verbose: Any = False,
     ) -> None:
@@ -88,6 +89,7 @@ class GPDRFEstimator(DeepFeaturesEstimator):
         self.standardise = standardise
         self.categorical = categorical
         self.encoding = encoding
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 

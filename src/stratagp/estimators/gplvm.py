@@ -14,12 +14,13 @@ from torch import Tensor
 from stratagp.errors import ConvergenceWarning, InputError, NoAttributeError
 from stratagp.estimators.base import check_whole_number
 from stratagp.estimators.hyperparameters import say
+from stratagp.estimators.saving import Saved
 from stratagp.kernels import RBF
 from stratagp.models.gplvm import fit_gplvm, gplvm, latent_points
 from stratagp.training.start import spreads
 
 
-class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class BayesianGPLVM(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Nonlinear principal components with uncertainty (Bayesian GPLVM, Titsias and Lawrence 2010).
 
     Each row is a noisy function, drawn from a Gaussian process, of a latent point of few dimensions. Dimensions that
@@ -107,6 +108,14 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             raise InputError(f"X must be latent points (n, {self.n_components}), got shape {tuple(points.shape)}")
         with torch.no_grad():
             return (self.model_.layer.layers[-1](points).mean * self.scale_ + self.centre_).numpy()
+
+    def _answers(self) -> dict[str, np.ndarray]:
+        """What the model says about a few points, which it must say again when it was loaded.
+
+        Latent points of rows are searched for, and other machines may end a little elsewhere: only their number counts.
+        """
+        rows = self.inverse_transform(self.latent_.mean[:2].detach())
+        return {"rows": rows, "latent shape": np.array(self.transform(rows).shape)}
 
     @property
     def latent_(self) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from dataclasses import dataclass
 from numbers import Integral
@@ -13,13 +14,14 @@ from jaxtyping import Float, Int
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
-from stratagp.data import GaussianImputer, TableEncoder, needs_encoding
+from stratagp.data import GaussianImputer, Source, TableEncoder, needs_encoding
 from stratagp.errors import InputError
 from stratagp.estimators.objects import ObjectReader, refuse_texts
 from stratagp.kernels import RBF, Kernel, OnColumns, Product
 from stratagp.parameters import positive
 from stratagp.training.start import spreads
 
+_READERS = "AutoGPRegressor, AutoGPClassifier and all others that learn by mini-batches"
 N_DRAWS = 64  # of missing entries, over which predictions are averaged
 
 
@@ -77,6 +79,7 @@ class Inputs:
         forget_columns(estimator)
         if self.objects:
             return Points(self.reader.learn(X))
+        _refuse_files(X, f"{type(estimator).__name__} learns from rows in memory; {_READERS} read files")
         refuse_texts(X, estimator._for_texts)
         if needs_encoding(X, estimator.categorical):
             self.encoder = TableEncoder(
@@ -108,6 +111,10 @@ class Inputs:
         """New rows as points, the way the training rows were."""
         if self.objects:
             return Points(self.reader.read(X))
+        reads = hasattr(estimator, "predict_file")
+        _refuse_files(
+            X, "predict_file(X, out) predicts files, all else takes rows in memory" if reads else "read it first"
+        )
         values, missing = self._read(estimator, X, reset=False)
         return self._fill(values, missing)
 
@@ -157,6 +164,12 @@ class Inputs:
     def _scaled(self, values: np.ndarray) -> Float[Tensor, "*s n d"]:
         points = torch.from_numpy(np.ascontiguousarray(values))
         return points if self.centre is None or self.scale is None else (points - self.centre) / self.scale
+
+
+def _refuse_files(X: Any, remedy: str) -> None:
+    """Refuse a path or a source where the rows themselves are meant."""
+    if isinstance(X, (Source, str, os.PathLike)):
+        raise InputError(f"X must be an array or a data frame, got {type(X).__name__}: {remedy}")
 
 
 def default_kernel(encoder: TableEncoder, of_numbers: Kernel) -> Kernel:

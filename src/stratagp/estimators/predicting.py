@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,15 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from stratagp.data import Source, open_source
-from stratagp.data.source import Block
+from stratagp.data import Rules, Source, open_source
+from stratagp.data.listing import would_read
+from stratagp.data.source import Block, target_names
 from stratagp.errors import InputError
 from stratagp.estimators.targets import check_level
 from stratagp.training.checkpoint import appearing
+from stratagp.training.progress import log
+
+_ROW = re.compile(r"in row (\d+), column")  # as messages about tables name rows, here those of a block
 
 
 def predict_file(estimator: Any, X: Any, out: Any, level: float = 0.95) -> int:
@@ -24,43 +30,75 @@ def predict_file(estimator: Any, X: Any, out: Any, level: float = 0.95) -> int:
 
     Regression gives ``mean``, ``std``, ``lower`` and ``upper`` for each row (with the number of the target behind,
     where there are several), classification ``class`` and a column ``p(…)`` for each class. Rows are in the order of
-    ``X``; its columns that were not learnt from are not read. The file appears when all is written.
+    ``X``: files of a folder or pattern by their names, rows as they are in each. Columns that were not learnt from are
+    not looked at. The file appears when all is written.
 
     Arguments:
-        X: a :class:`~stratagp.data.Source`, or a path that :func:`~stratagp.data.open_source` takes.
-        out: a path that ends with ``.parquet`` or ``.csv``.
+        X: a :class:`~stratagp.data.Source`, or a path that :func:`~stratagp.data.open_source` takes. A row with a
+            missing value is refused; of a source with ``missing="drop"`` its predictions are empty, so that rows stay
+            where they are, and a warning says how many there are.
+        out: a path that ends with ``.parquet`` or ``.csv``, and is none that ``X`` is read from.
         level: the probability of the interval from ``lower`` to ``upper``.
     """
     check_is_fitted(estimator, "beliefs_")
     check_level(level)
+    path = _checked_out(out, X)
+    names = getattr(estimator, "feature_names_in_", None)
+    source = X if isinstance(X, Source) else open_source(X, columns=None if names is None else list(names))
+    rows = empty = 0
+    with appearing(path) as beside, _writer(beside, path.suffix) as write:
+        for block in _all(source, names):
+            complete = Rules(missing=source.missing).complete(block)
+            write(_predicted(estimator, block, complete, level))
+            rows, empty = rows + len(block), empty + int((~complete).sum())
+    if empty:
+        log.warning("predictions in %s are empty for rows with missing values: %d of %d", path, empty, rows)
+    return rows
+
+
+def _checked_out(out: Any, X: Any) -> Path:
+    """Where predictions go, which must not be where rows come from."""
     path = Path(out)
     if path.suffix not in (".parquet", ".csv"):
         raise InputError(f"out must end with .parquet or .csv, got {str(out)!r}")
     if not path.parent.is_dir():
         raise InputError(f"out: the folder {path.parent} does not exist")
-    names = getattr(estimator, "feature_names_in_", None)
-    source = X if isinstance(X, Source) else open_source(X, columns=None if names is None else list(names))
-    rows = 0
-    with appearing(path) as beside, _writer(beside, path.suffix) as write:
-        for block in _all(source):
-            write(_predicted(estimator, block, level))
-            rows += len(block)
-    return rows
+    files = getattr(X, "files", []) if isinstance(X, Source) else X
+    if would_read(files, path):
+        raise InputError(f"out: {path} is among the files that X is read from: give another folder or name")
+    return path
 
 
-def _all(source: Source) -> Iterator[Block]:
-    for part in range(len(source.parts)):
-        yield from source.blocks(part)
+def _all(source: Source, names: Any) -> Iterator[Block]:
+    """All rows without targets, and of frames the columns that were learnt from."""
+    for block in source.all_blocks():
+        named = names is not None and hasattr(block.X, "columns")
+        X = block.X[target_names(names, list(block.X.columns), block.where, "X")] if named else block.X
+        yield replace(block, X=X, y=None)
 
 
-def _predicted(estimator: Any, block: Block, level: float) -> dict[str, np.ndarray]:
-    """The columns of predictions, by their names."""
+def _predicted(estimator: Any, block: Block, complete: np.ndarray, level: float) -> dict[str, Any]:
+    """The columns of predictions for a block, empty where a row is not complete."""
+    kept = np.flatnonzero(complete)
+    X = block.take(kept).X if len(kept) else estimator._example  # which says what the columns are
+    try:
+        found = predicted_columns(estimator, X, level)
+    except InputError as error:
+        message = _ROW.sub(lambda row: f"in row {block.first + kept[int(row[1])]}, column", str(error))
+        raise InputError(f"{block.where}: {message}") from error
+    places = np.maximum(np.cumsum(complete) - 1, 0)
+    array = importlib.import_module("pyarrow").array
+    return {name: array(values[places], mask=~complete) for name, values in found.items()}
+
+
+def predicted_columns(estimator: Any, X: Any, level: float) -> dict[str, np.ndarray]:
+    """The columns of predictions, by their names, as :func:`predict_file` writes them."""
     if is_classifier(estimator):
-        p = estimator.predict_proba(block.X)
+        p = estimator.predict_proba(X)
         found = {f"p({label})": p[:, i] for i, label in enumerate(estimator.classes_.tolist())}
         return {"class": estimator.classes_[p.argmax(1)], **found}
-    mean, std = estimator.predict(block.X, return_std=True)
-    lower, upper = estimator.predict_interval(block.X, level)
+    mean, std = estimator.predict(X, return_std=True)
+    lower, upper = estimator.predict_interval(X, level)
     columns = {"mean": mean, "std": std, "lower": lower, "upper": upper}
     if mean.ndim == 1:
         return columns
@@ -68,13 +106,13 @@ def _predicted(estimator: Any, block: Block, level: float) -> dict[str, np.ndarr
 
 
 @contextmanager
-def _writer(path: Path, suffix: str) -> Iterator[Callable[[dict[str, np.ndarray]], None]]:
+def _writer(path: Path, suffix: str) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A function that writes tables, one after another, to one file."""
     name, kind = ("parquet", "ParquetWriter") if suffix == ".parquet" else ("csv", "CSVWriter")
     with ExitStack() as files:
         opened: list[Any] = []
 
-        def write(columns: dict[str, np.ndarray]) -> None:
+        def write(columns: dict[str, Any]) -> None:
             table = importlib.import_module("pyarrow").table(columns)
             if not opened:
                 writer = getattr(importlib.import_module(f"pyarrow.{name}"), kind)

@@ -100,12 +100,23 @@ class Regression(RegressorMixin):
     def log_density(self, X: Any, y: Any) -> np.ndarray:
         """``log p(yᵢ | xᵢ, data)`` of each row (and target): its mean with a minus sign is the NLPD."""
         points = self._points(X)
-        n, q = len(points), len(self.beliefs_[0])
+        targets = self._targets(y, len(points))
+        (found,) = self._reduced(points, "y", lambda found, rows: [found.log_density(targets[rows])])
+        return self._shaped(found)
+
+    def cdf(self, X: Any, y: Any) -> np.ndarray:
+        """``P(Y ≤ yᵢ | xᵢ, data)`` of each row (and target): even over 0 to 1 where predictions are right."""
+        points = self._points(X)
+        targets = self._targets(y, len(points))
+        (found,) = self._reduced(points, "y", lambda found, rows: [found.cdf(targets[rows])])
+        return self._shaped(found)
+
+    def _targets(self, y: Any, n: int) -> np.ndarray:
+        q = len(self.beliefs_[0])
         targets = check_targets(self, y, n).reshape(n, -1)
         if targets.shape[1] != q:
             raise InputError(f"y must have {q} columns, one for each target, got {targets.shape[1]}")
-        (found,) = self._reduced(points, "y", lambda found, rows: [found.log_density(targets[rows])])
-        return self._shaped(found)
+        return targets
 
     def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of each training target predicted from all other rows, in closed form.

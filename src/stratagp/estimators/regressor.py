@@ -10,19 +10,20 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from stratagp.errors import InputError
+from stratagp.errors import InputError, NoAttributeError
 from stratagp.estimators.assembly import assemble, choose, varying_noise
 from stratagp.estimators.base import GPEstimator
 from stratagp.estimators.cokriging import CoKriging, check_correlated
 from stratagp.estimators.engines import Data, Engine, Exact, Sparse
 from stratagp.estimators.inputs import Points
+from stratagp.estimators.iterative import Iterative
 from stratagp.estimators.regression import Regression
 from stratagp.estimators.stochastic import refuse_rows_of_their_own
 from stratagp.estimators.surrogate import partial_dependence, predict_uncertain, sobol_indices
 from stratagp.estimators.targets import check_noise, check_targets, check_weights
 from stratagp.kernels import Kernel
 
-INFERENCES = ("auto", "exact", "sparse", "stochastic")
+INFERENCES = ("auto", "exact", "sparse", "stochastic", "cg")
 
 
 class GPRegressor(Regression, GPEstimator):
@@ -36,9 +37,10 @@ class GPRegressor(Regression, GPEstimator):
             out, which after standardising is the average of the targets.
         noise: "learn"; "heteroscedastic" for noise that changes over the inputs, by a second process on its log; a
             known variance in squared units of y (0 interpolates); or known variances, one for each row.
-        inference: "exact", "sparse" (collapsed bound, ``n_inducing`` points), "stochastic" (mini-batches), or "auto":
-            exact up to 4,000 rows, sparse up to 200,000, stochastic above. ``inference_`` and ``inference_reason_``
-            tell which and why.
+        inference: "exact", "sparse" (collapsed bound, ``n_inducing`` points), "stochastic" (mini-batches), "cg" (the
+            exact process by conjugate gradients, where its matrices are too large to be factored; ``residual_`` tells
+            how far they were solved), or "auto": exact up to 4,000 rows, sparse up to 200,000, stochastic above.
+            ``inference_`` and ``inference_reason_`` tell which and why.
         outputs: of several targets: "independent" with one kernel for all, or "correlated": co-kriging by a linear
             model of coregionalisation, in which each summand of the kernel is a function that the targets share, and
             NaN in y says that a target was not observed in a row.
@@ -55,7 +57,8 @@ class GPRegressor(Regression, GPEstimator):
             of the fill carried into training (as noise) and prediction (as spread).
         n_draws: for ``hyperparameters="bayes"``.
         max_iterations: of L-BFGS; 0 keeps the values as they are given.
-        max_epochs: how many times mini-batches go over the data, for inference "stochastic"; at least 500 steps.
+        max_epochs: how many times mini-batches go over the data, for inference "stochastic", at least 500 steps; and
+            steps up the evidence of all rows for "cg", after a start by the exact process of 2,000 of them.
         random_state: seed of restarts, draws and the choice of candidates.
         verbose: print what is done.
 
@@ -117,7 +120,7 @@ class GPRegressor(Regression, GPEstimator):
         """
         with self._unless_it_fails():
             self._check_options()
-            kernel, points = self._learn_inputs(X)
+            kernel, points = self._read(X)
             targets = check_targets(self, y, len(points), gaps=self.outputs == "correlated")
             noise = None if isinstance(self.noise, str) else check_noise(self.noise, len(points))
             weights = check_weights(sample_weight, len(points))
@@ -132,7 +135,7 @@ class GPRegressor(Regression, GPEstimator):
 
     def _fit(self, kernel: Kernel, points: Points, data: Data) -> None:
         self.inference_, self.inference_reason_ = choose(self, len(data.y), kernel)
-        self._say(f"{self.inference_}: {self.inference_reason_}")
+        self._say_choice()
         if points.incomplete is not None and varying_noise(self):
             raise InputError("noise='heteroscedastic' takes complete rows in training: fill or drop missing inputs")
         if self.inference_ == "stochastic":
@@ -175,6 +178,14 @@ class GPRegressor(Regression, GPEstimator):
         extra = torch.zeros(n, dtype=torch.float64)
         extra[torch.from_numpy(points.incomplete)] = torch.from_numpy(mean.var(0).mean(1))
         return extra
+
+    @property
+    def residual_(self) -> float:
+        """``|y − m − C α| / |y − m|`` of the system that predictions come from, where it is not factored."""
+        check_is_fitted(self, "beliefs_")
+        if not isinstance(self.engine_, Iterative):
+            raise NoAttributeError(f"residual_ is of inference='cg'; {self.inference_!r} solves in closed form")
+        return max(belief.posterior.solved_to for belief in self.beliefs_[0])
 
     partial_dependence = partial_dependence
     predict_uncertain = predict_uncertain

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.estimators.class_engines import ClassBelief, Labelled
-from stratagp.estimators.engines import Belief, Data, Engine, constant
+from stratagp.estimators.engines import Belief, Data, TrainedBySteps, constant
 from stratagp.likelihoods import Sampled
 from stratagp.models import StochasticGP
 from stratagp.training.loop import History
@@ -24,7 +24,7 @@ _LEAST_STEPS = 500
 _RATE = 0.02  # of Adam
 
 
-class MiniBatches(Engine):
+class MiniBatches(TrainedBySteps):
     """A model that is trained by steps on batches; ``targets`` are ``n q``."""
 
     model: StochasticGP

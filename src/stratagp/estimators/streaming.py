@@ -26,6 +26,7 @@ from stratagp.data.stream import Encode
 from stratagp.data.survey import MOST_CATEGORIES, Survey
 from stratagp.data.tables import Column, is_frame, pandas_like
 from stratagp.errors import InputError
+from stratagp.estimators.likelihood_checks import target_check
 from stratagp.training.checkpoint import Checkpoint
 from stratagp.training.progress import log
 from stratagp.training.world import World, join
@@ -115,14 +116,19 @@ def _opened(estimator: Any, X: Any, y: Any, world: World, seed: int) -> Given:
         )
     source = X if isinstance(X, Source) else open_source(X, y)
     rules = Rules(float(estimator.validation), source.missing, seed)
-    seen = survey(source, rules, estimator.of_classes, world)
+    seen = survey(source, rules, estimator.of_classes, world, target_check(estimator))
     _refuse_texts(estimator, seen)
     sample = _sample(seen)
     if sample.y is None:
         raise InputError("X has no targets: give them to the source, as open_source(…, target='price')")
     if seen.dropped:
-        log.warning("%d of %d rows have missing values and are left out", seen.dropped, source.rows)
-    estimator._say(f"{seen.rows:,} rows to train on, in {len(source.parts):,} parts")
+        log.warning("rows with missing values are left out: %d of %d", seen.dropped, source.rows)
+    if rules.share and not seen.held.keys:
+        raise InputError(
+            f"validation={rules.share:g} holds out none of {source.rows:,} rows: give a larger share, or validation=0"
+        )
+    parts = len(source.parts)
+    estimator._say(f"{seen.rows:,} row{'s' * (seen.rows != 1)} to train on, in {parts:,} part{'s' * (parts != 1)}")
     return Given(sample.X, sample.y, source, rules, seen, seed=seed)
 
 
@@ -161,7 +167,7 @@ def _refuse_texts(estimator: Any, seen: Survey) -> None:
 def _settings(estimator: Any, found: Given) -> dict[str, Any]:
     """What must be the same for a fit to go on where another ended."""
     given = estimator.get_params(deep=False).items()
-    options = {name: repr(value) for name, value in given if name not in ("verbose", "random_state")}
+    options = {name: repr(value) for name, value in given if name not in ("verbose", "random_state", "device")}
     kind = {"estimator": type(estimator).__name__, "version": version("stratagp"), "seed": found.seed}
     return {**kind, "data": _fingerprint(found), **options}
 

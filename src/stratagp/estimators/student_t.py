@@ -70,7 +70,7 @@ class StudentTProcessRegressor(Regression, GPEstimator):
         """Learn from rows ``X`` and one target ``y``."""
         with self._unless_it_fails():
             self._check_options()
-            kernel, points = self._learn_inputs(X)
+            kernel, points = self._read(X)
             y = y if y is None else column_or_1d(y, warn=True)
             targets = check_targets(self, y, len(points)).reshape(-1, 1)
             self.one_target_ = True

@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from stratagp.data.columns import is_missing
+from stratagp.data.target_checks import OF_TIMES, TIMES
 from stratagp.errors import InputError
 
 
@@ -82,7 +83,9 @@ def as_array(values: Any, name: str, remedy: str = "") -> np.ndarray:
     array = np.asarray(values)
     if array.dtype.kind == "c":
         raise InputError(f"Complex data not supported: {name} must hold real numbers")
-    if array.dtype.kind in "USMm":
+    if array.size and (array.dtype.kind in "Mm" or isinstance(array.ravel()[0], TIMES)):
+        raise InputError(f"{name} must hold numbers, got {array.ravel()[0]!s}: {OF_TIMES}")
+    if array.dtype.kind in "US":
         raise InputError(f"{name} must hold numbers, got {array.dtype}{remedy}")
     try:
         return array.astype(np.float64)
@@ -94,7 +97,7 @@ def as_array(values: Any, name: str, remedy: str = "") -> np.ndarray:
 def check_length(array: np.ndarray, n: int, name: str) -> None:
     """As many rows as there are points."""
     if len(array) != n:
-        raise InputError(f"X has {n} rows, but {name} has {len(array)}: inconsistent numbers of samples")
+        raise InputError(f"X has {n} row{'s' * (n != 1)}, but {name} has {len(array)}: inconsistent numbers of samples")
 
 
 def check_noise(noise: Any, n: int) -> np.ndarray:
@@ -110,10 +113,11 @@ def check_noise(noise: Any, n: int) -> np.ndarray:
     return array
 
 
-def check_level(level: Any) -> float:
+def check_level(level: Any, name: str = "level") -> float:
     """The probability of an interval."""
     if not isinstance(level, (int, float)) or not 0 < level < 1:
-        raise InputError(f"level must lie between 0 and 1, such as 0.95, got {level!r}")
+        example = 0.95 if name == "level" else 0.05
+        raise InputError(f"{name} must lie between 0 and 1, such as {example}, got {level!r}")
     return level
 
 

@@ -9,10 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from stratagp.estimators.batched import Batched, refuse_bad_targets
+from stratagp.estimators.batch_options import check_batch_options
+from stratagp.estimators.batched import Batched
 from stratagp.estimators.engines import Data
 from stratagp.estimators.held_out import warn_of_rounding
 from stratagp.estimators.inputs import Points
+from stratagp.estimators.likelihood_checks import refuse_bad_targets
 from stratagp.estimators.stochastic import MiniBatches
 from stratagp.estimators.views import ObjectInputs
 from stratagp.kernels import Kernel, Stationary
@@ -71,6 +73,7 @@ class VariationalEstimator(Batched):
         standardise: Any = "targets",
         categorical: Any = "auto",
         encoding: Any = "one-hot",
+        device: Any = "cpu",
         random_state: Any = None,
         verbose: Any = False,
     ) -> None:
@@ -94,6 +97,7 @@ class VariationalEstimator(Batched):
         self.standardise = standardise
         self.categorical = categorical
         self.encoding = encoding
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
@@ -104,7 +108,7 @@ class VariationalEstimator(Batched):
         self._restrict("loo_estimate", ("closed", "sampled"))
         self._restrict("covariance", ("full", "diagonal"))
         self._restrict("precision", tuple(_PRECISIONS))
-        self._check_training()
+        check_batch_options(self)
 
     def _learn_inputs(self, X: Any) -> tuple[Kernel, Points]:
         """A kernel that knows its columns, and the rows as points; objects become rows of similarities to anchors."""
@@ -145,7 +149,7 @@ class VariationalEstimator(Batched):
             sampled="bound" if not sampled else "both" if n_samples else "reciprocal",
         )
         data, test = self._shares(x, y, generator)
-        self.engine_ = AutoGPEngine(gp, data)
+        self.engine_ = AutoGPEngine(self._moved(gp), data)
         score = (lambda: self._validation_score(test.x, test.y)) if len(test.y) else None
         self.histories_ = self._train_phases(gp, data, score, generator)
         gp.dtype = torch.float64  # a prediction must not depend on the rows that are asked for with it
@@ -157,7 +161,9 @@ class VariationalEstimator(Batched):
         options = self._length(data, self.max_epochs)
         plan = phases(self.objective, options.pop("epochs"), self.loo_parameters, self.phase_epochs)
         for phase in plan:
-            self._say(f"{phase.objective} for {phase.epochs} epochs, moving {phase.parameters}")
+            self._say(
+                f"{phase.objective} for {phase.epochs} epoch{'s' * (phase.epochs != 1)}, moving {phase.parameters}"
+            )
         return fit_phases(
             gp,
             *self._rows(data),

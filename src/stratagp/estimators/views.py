@@ -92,6 +92,11 @@ class ViewInputs(Inputs):
         self.views = {name: self.views[name] for name in parts}
         return Points(torch.cat(blocks, 1))
 
+    @property
+    def takes_views(self) -> bool:
+        """Whether ``X`` is one array or list for each view."""
+        return self.widths is not None
+
     def points(self, estimator: Any, X: Any) -> Points:
         """New rows as points, the way the training rows were."""
         if self.widths is None:
@@ -250,6 +255,11 @@ class ObjectInputs(ViewInputs):
     def learn(self, estimator: Any, X: Any) -> Points:
         """Choose anchors among the objects, and compare all with them."""
         return super().learn(estimator, {"objects": X})
+
+    @property
+    def takes_views(self) -> bool:
+        """No: ``X`` is the list of objects."""
+        return False
 
     def anchor_rows(self) -> Tensor:
         """The anchors as rows: the inducing points of processes over the objects."""

@@ -75,10 +75,12 @@ from stratagp.kernels.string_gaps import Double as Double
 from stratagp.kernels.string_gaps import Gapped as Gapped
 from stratagp.kernels.string_gaps import GappyPair as GappyPair
 from stratagp.kernels.string_gaps import Triple as Triple
+from stratagp.kernels.string_similar import SimilarPairs as SimilarPairs
 from stratagp.kernels.strings import Mismatch as Mismatch
 from stratagp.kernels.strings import Spectrum as Spectrum
 from stratagp.kernels.strings import Wildcard as Wildcard
 from stratagp.kernels.subsequence import Subsequence as Subsequence
+from stratagp.kernels.substitution import blosum62 as blosum62
 from stratagp.kernels.trees import SubsetTree as SubsetTree
 from stratagp.kernels.trees import Subtree as Subtree
 from stratagp.kernels.warping import Rescaled as Rescaled

@@ -110,7 +110,12 @@ class Product(WithExpectations):
 
 
 class Power(WithExpectations):
-    """``k(x, z)^p`` for a whole number ``p ≥ 1``; other powers of a kernel need not be positive definite."""
+    """``k(x, z)^p`` for a whole number ``p ≥ 1``; other powers of a kernel need not be positive definite.
+
+    >>> from stratagp import kernels as k
+    >>> k.Linear()(torch.tensor([[2.0]])).item(), (k.Linear() ** 2)(torch.tensor([[2.0]])).item()
+    (4.0, 16.0)
+    """
 
     random_features = features.features_of_power
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.kernels.base import Kernel
+from stratagp.linalg.pivoted import pivoted_rows
 
 WAYS = ("random", "medoids", "greedy")
 _ALIKE = 1 - 1e-10  # the cosine above which two objects are one
@@ -53,8 +54,10 @@ def choose_anchors(
         return _distinct(kernel, objects, count, generator)
     pool = _distinct(kernel, objects, max(_POOL, 3 * count), generator).sort().values
     K = _covariance(kernel, [objects[i] for i in pool])
-    chosen = _greedy(K, count) if way == "greedy" else _medoids(K, count, generator)
-    return pool[chosen] if len(chosen) else pool[:1]
+    if way == "medoids":
+        return pool[_medoids(K, count, generator)]
+    _, chosen = pivoted_rows(K.diagonal(), lambda i: K[i], count, _NOTHING_NEW)
+    return pool[chosen] if chosen else pool[:1]
 
 
 def _covariance(kernel: Kernel, objects: list[Any]) -> Float[Tensor, "n n"]:
@@ -87,20 +90,6 @@ def _distinct(
         if len(kept) == count:
             break
     return torch.tensor(kept) if kept else order[:1]
-
-
-def _greedy(K: Float[Tensor, "n n"], count: int) -> Int[Tensor, " m"]:
-    """Pivots of the Cholesky factorisation of ``K``, the largest conditional variance first."""
-    left = K.diagonal().clone()
-    chosen: list[int] = []
-    rows, enough = K.new_zeros(min(count, len(K)), len(K)), _NOTHING_NEW * float(K.diagonal().max())
-    while len(chosen) < len(rows) and float(left.max()) > enough:
-        i, step = int(left.argmax()), len(chosen)
-        rows[step] = (K[i] - rows[:step, i] @ rows[:step]) / left[i].sqrt()
-        left = (left - rows[step].square()).clamp_min(0)
-        left[i] = 0
-        chosen.append(i)
-    return torch.tensor(chosen, dtype=torch.long)
 
 
 def _medoids(K: Float[Tensor, "n n"], count: int, generator: torch.Generator | None) -> Int[Tensor, " m"]:

@@ -83,6 +83,11 @@ class Anchors:
     Arguments:
         kernel: over objects; sums, products and powers of such kernels are too.
         objects: the anchors.
+
+    >>> from stratagp import kernels as k
+    >>> words = Anchors(k.Spectrum(1), ["ab", "ba", "bc"])
+    >>> words.encode(["abc"]).shape  # a number, the similarity to itself, and to each anchor
+    torch.Size([1, 5])
     """
 
     def __init__(self, kernel: Kernel, objects: Sequence[Any]) -> None:

@@ -60,6 +60,11 @@ class Kernel(Parameterised, ABC):
     the precision of its parameters (float64 unless ``kernel.float()``) and converts its inputs to it.
 
     A class says by ``differentiable`` how many mean-square derivatives the process has: 0, 1, 2 … or infinity.
+
+    >>> from stratagp import kernels as k
+    >>> kernel = k.RBF(lengthscale=0.5)
+    >>> kernel([[0.0], [0.5]], [[0.0]]).shape, kernel.diag([[0.0], [0.5]]).tolist()
+    (torch.Size([2, 1]), [1.0, 1.0])
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

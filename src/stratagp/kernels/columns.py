@@ -22,6 +22,10 @@ class OnColumns(WithExpectations):
     """A kernel on some of the columns: ``k(x[columns], z[columns])``. Written ``kernel.on(columns)``.
 
     A sum of such kernels is a direct sum, a product a tensor product. Names wait for :meth:`Kernel.bind`.
+
+    >>> from stratagp import kernels as k
+    >>> k.RBF().on("age") + k.Linear().on([1, 2])
+    RBF(lengthscale=1, variance=1).on('age') + Linear(variance=1).on([1, 2])
     """
 
     random_features = features.features_of_columns

@@ -29,6 +29,9 @@ class PiecewisePolynomial(Stationary):
     Arguments:
         smoothness: ``q`` in 0, 1, 2, 3.
         dim: the number of columns ``D`` up to which the kernel must be positive definite.
+
+    >>> PiecewisePolynomial(smoothness=0)(torch.tensor([[0.0]]), torch.tensor([[0.5], [1.5]])).tolist()
+    [[0.5, 0.0]]
     """
 
     def __init__(

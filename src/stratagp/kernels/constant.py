@@ -18,7 +18,12 @@ from stratagp.parameters import OPEN, Parameter, Value, positive
 
 
 class Constant(WithExpectations):
-    """``k(x, z) = variance``: functions that are constant, at an unknown height."""
+    """``k(x, z) = variance``: functions that are constant, at an unknown height.
+
+    >>> import torch
+    >>> Constant(2.0)(torch.tensor([[0.0], [1.0]])).tolist()
+    [[2.0, 2.0], [2.0, 2.0]]
+    """
 
     differentiable = math.inf
 
@@ -60,6 +65,10 @@ class White(Kernel):
 
     Rows with the same inputs share that value; noise that differs between repeated measurements belongs to the
     model's ``noise``.
+
+    >>> import torch
+    >>> White(2.0)(torch.tensor([[0.0], [1.0]])).tolist()
+    [[2.0, 0.0], [0.0, 2.0]]
     """
 
     differentiable = -1

@@ -2,8 +2,7 @@
 
     psi0 = E k(x, x)        psi1 = E k(x, z)        psi2 = E k(x, z) k(x, z')
 
-As functions of ``x`` the RBF, linear and constant kernels, their sums and most of their products are sums of
-terms
+As functions of ``x`` the RBF, linear and constant kernels, their sums and most of their products are sums of terms
 
     f(x, z) = scale · exp(−½ (x − z)ᵀ P (x − z)) · Π_l Σ_d slope_ld x_d z_d.
 
@@ -20,7 +19,6 @@ The first part integrates to a number, and tilts ``x`` to another Gaussian that 
 of a sum, and psi1 (the second term being 1). Exponents and averages are products of a matrix for the points
 with one for the pairs ``(z, w)``, as in ``(μ−c)ᵀW(μ−c) = [W, −2Wμ, μᵀWμ]·[ccᵀ, c, 1]``, so nothing has the
 size ``n × m × m × d``; points are centred first, to keep the digits that the expansion would lose.
-
 ``P`` is stored as ``1 d`` where it is diagonal, and as ``d d`` otherwise.
 """
 
@@ -41,7 +39,11 @@ from stratagp.types import Gaussian
 
 
 class Term(NamedTuple):
-    """``scale · exp(−½ (x−z)ᵀP(x−z)) · Π_l Σ_d slope_ld x_d z_d``; no two slopes share a column."""
+    """``scale · exp(−½ (x−z)ᵀP(x−z)) · Π_l Σ_d slope_ld x_d z_d``; no two slopes share a column.
+
+    >>> Term(torch.ones(()), torch.ones(1, 2)).slopes
+    ()
+    """
 
     scale: Float[Tensor, "..."]
     precision: Float[Tensor, "*q r d"]  # r = 1: the diagonal of P; r = d: all of it
@@ -64,13 +66,13 @@ class WithExpectations(Kernel):
     def psi0(self, q: Gaussian) -> Float[Tensor, "*q n"]:
         """``E k(x, x)`` for ``x ~ N(q.mean, diag q.var)``."""
         q = self._belief(q)
-        return _total([_at_itself(term, q) for term in terms_of(self, q.mean.shape[-1])])
+        return reduce(torch.add, [_at_itself(term, q) for term in terms_of(self, q.mean.shape[-1])])
 
     def psi1(self, q: Gaussian, z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """``E k(x, z)``."""
         q, z = self._belief(q), self._points(z, "z")
         one = Term(z.new_ones(()), torch.zeros_like(z[..., :1, :]))
-        return _total([_expect(term, one, q, z, z) for term in terms_of(self, _columns(q, z))])
+        return reduce(torch.add, [_expect(term, one, q, z, z) for term in terms_of(self, _columns(q, z))])
 
     def psi1_along(
         self, q: Gaussian, z: Float[Tensor, "*qz m d"], direction: Float[Tensor, " d"]
@@ -79,7 +81,7 @@ class WithExpectations(Kernel):
         q, z = self._belief(q), self._points(z, "z")
         line = Term(z.new_ones(()), torch.zeros_like(z[..., :1, :]), (direction.expand(1, -1),))
         ones = torch.ones_like(z)
-        return _total([_expect(term, line, q, z, ones) for term in terms_of(self, _columns(q, z))])
+        return reduce(torch.add, [_expect(term, line, q, z, ones) for term in terms_of(self, _columns(q, z))])
 
     def psi2(self, q: Gaussian, z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m m"]:
         """``E k(x, z) k(x, z')``."""
@@ -88,13 +90,13 @@ class WithExpectations(Kernel):
     def psi2_pairs(self, q: Gaussian, z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n p"]:
         """Each entry of psi2 once, for the ``p = m (m + 1)/2`` pairs of :func:`from_pairs`: half the work."""
         q, z = self._belief(q), self._points(z, "z")
-        terms, (i, j) = terms_of(self, _columns(q, z)), torch.tril_indices(*[z.shape[-2]] * 2)
+        terms, (i, j) = terms_of(self, _columns(q, z)), torch.tril_indices(*[z.shape[-2]] * 2, device=z.device)
         first, second = z[..., i, :], z[..., j, :]
         squares = [_expect(f, f, q, first, second) for f in terms]
         crosses = [
             _expect(f, g, q, *ends) for f, g in combinations(terms, 2) for ends in ((first, second), (second, first))
         ]
-        return _total(squares + crosses)
+        return reduce(torch.add, squares + crosses)
 
     def _belief(self, q: Gaussian) -> Gaussian:
         if q.mean.shape != q.var.shape:
@@ -290,9 +292,8 @@ def _outer(x: Float[Tensor, "*qx p d"], y: Float[Tensor, "*qy p d"], S: Tensor) 
 
 def _beside(*blocks: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """Blocks side by side, after broadcasting all axes but the last."""
-    shape = torch.broadcast_shapes(*(block.shape[:-1] for block in blocks))
-    return torch.cat([block.expand(*shape, block.shape[-1]) for block in blocks], -1)
-
-
-def _total(tensors: list[Tensor]) -> Tensor:
-    return reduce(torch.add, tensors)
+    shapes = [block.shape[:-1] for block in blocks]
+    if any(shape != shapes[0] for shape in shapes):  # else not asked about: the n of a traced graph has no value
+        shape = torch.broadcast_shapes(*shapes)
+        blocks = tuple(block.expand(*shape, block.shape[-1]) for block in blocks)
+    return torch.cat(blocks, -1)

@@ -33,7 +33,11 @@ from stratagp.kernels.spectral import Rng as Rng
 
 
 class Wave(NamedTuple):
-    """Amplitudes and phases of ``f`` draws at ``n`` points; without phases, amplitudes are the features."""
+    """Amplitudes and phases of ``f`` draws at ``n`` points; without phases, amplitudes are the features.
+
+    >>> Wave(torch.ones(()), torch.zeros(3, 2)).phase.shape
+    torch.Size([3, 2])
+    """
 
     amplitude: Float[Tensor, "..."]
     phase: Float[Tensor, "*q n f"] | None = None
@@ -181,7 +185,13 @@ class StackedFeatures(FeatureMap):
 
 
 def drawn_features(kernel: Kernel, dim: int, draws: int, oscillates: bool = True, **noise: Tensor) -> FeatureMap:
-    """The map of a kernel with a ``wave`` method, from noise that was drawn for ``draws`` waves."""
+    """The map of a kernel with a ``wave`` method, from noise that was drawn for ``draws`` waves.
+
+    >>> from stratagp import kernels as k
+    >>> noise = {"frequency": torch.randn(5, 2), "uniform": torch.rand(5, 1)}
+    >>> drawn_features(k.RBF(), 2, 5, **noise)(torch.zeros(3, 2)).shape  # cosines and sines
+    torch.Size([3, 10])
+    """
     return WaveFeatures(dim, [Drawn(kernel, draws, oscillates, noise)])
 
 

@@ -160,6 +160,9 @@ def molecule_graph(smiles: str) -> Graph:
 
     Atoms are labelled by their element, in small letters where aromatic, and their charge: ``"C"``, ``"c"``, ``"N+"``.
     Bonds are ``"-"``, ``"="``, ``"#"``, ``"$"`` or ``":"`` where aromatic. Hydrogen is left out as usual.
+
+    >>> molecule_graph("CCO").labels  # doctest: +SKIP
+    ('C', 'C', 'O')
     """
     molecule = _molecule(smiles)
     labels = [
@@ -190,6 +193,9 @@ def fingerprint(smiles: str, radius: int = 2, size: int | None = None, counts: b
 
     Returns:
         From the number of a fragment to its count.
+
+    >>> sum(fingerprint("CCO", radius=0).values())  # doctest: +SKIP
+    3
     """
     options = {"radius": radius} if size is None else {"radius": radius, "fpSize": size}
     generator = _rdkit("Chem.rdFingerprintGenerator").GetMorganGenerator(**options)

@@ -80,6 +80,10 @@ class GaussianUnits(Kernel):
         1/e² = 2/g² + 1/s²,   t² = 2g² + g⁴/s²,   m² = 2s² + g²,
 
     and over columns the product, times ``variance``. Near the origin it is an RBF; far away it fades.
+
+    >>> near, far = GaussianUnits().diag(torch.tensor([[0.0], [3.0]])).tolist()
+    >>> round(near, 3), round(far, 3)  # it fades away from the origin
+    (0.577, 0.029)
     """
 
     differentiable = math.inf

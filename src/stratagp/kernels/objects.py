@@ -24,7 +24,13 @@ _SHOWN = 40  # letters of an object, in messages
 
 
 class KernelCache(NamedTuple):
-    """Similarities that no hyperparameter changes: between two lists (normalised), and of each object with itself."""
+    """Similarities that no hyperparameter changes: between two lists (normalised), and of each object with itself.
+
+    >>> words = PairFunction(lambda a, b: len(set(a) & set(b)))
+    >>> cache = words.cache(["ab", "bc"], ["abc"])
+    >>> cache.left.tolist(), cache.cross.shape
+    ([2.0, 2.0], torch.Size([2, 1]))
+    """
 
     cross: Float[Tensor, "*q n m"]
     left: Float[Tensor, "*q n"]
@@ -39,6 +45,10 @@ class ObjectKernel(Kernel):
 
         k = variance · s̃                                  without a lengthscale
         k = variance · exp(−(1 − s̃)/lengthscale²)         with one: an RBF of the kernel's own distance
+
+    >>> from stratagp import kernels as k
+    >>> k.Spectrum(1)(["ab"], ["ab", "aab", "c"]).round(decimals=3).tolist()  # letters in common, normalised
+    [[1.0, 0.949, 0.0]]
     """
 
     takes_tensors = False

@@ -18,6 +18,11 @@ class Separate(Kernel):
     """Kernels of different kinds side by side, one for each latent function: ``q n m``.
 
     Functions that share a kernel's form are faster as ``kernel.replicate(q)``, one batched product.
+
+    >>> from stratagp import kernels as k
+    >>> import torch
+    >>> Separate([k.RBF(), k.Linear()])(torch.zeros(4, 1)).shape
+    torch.Size([2, 4, 4])
     """
 
     random_features = features.features_of_separate

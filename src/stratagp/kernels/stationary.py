@@ -32,6 +32,9 @@ class Stationary(Kernel):
         lengthscale: the distance over which the function changes; a vector gives each column its own.
         variance: ``k(x, x)``, the square of the typical size of the function.
         ard: True, or a number of columns, for one lengthscale a column (automatic relevance determination).
+
+    >>> RBF(lengthscale=[1.0, 10.0])(torch.zeros(1, 2), torch.tensor([[0.0, 1.0]])).item()  # exp(−½ 0.1²)
+    0.995012...
     """
 
     def __init__(
@@ -106,7 +109,11 @@ class RBF(WithExpectations, Stationary):
 
 
 class Exponential(Stationary):
-    """The Ornstein-Uhlenbeck kernel, ``k(x, z) = variance · exp(−r)``: continuous, nowhere differentiable functions."""
+    """The Ornstein-Uhlenbeck kernel, ``k(x, z) = variance · exp(−r)``: continuous, nowhere differentiable functions.
+
+    >>> Exponential()(torch.tensor([[0.0]]), torch.tensor([[1.0]])).item()  # 1/e
+    0.367879...
+    """
 
     differentiable = 0
 
@@ -126,6 +133,9 @@ class RationalQuadratic(Stationary):
     """``k(x, z) = variance · (1 + r²/(2α))^(−α)``: a mixture of RBF kernels over lengthscales.
 
     ``alpha`` sets how wide the mixture is; for large ``alpha`` the kernel is the RBF.
+
+    >>> RationalQuadratic(alpha=0.5)(torch.tensor([[0.0]]), torch.tensor([[1.0]])).item()  # 1/√2
+    0.707106...
     """
 
     differentiable = math.inf

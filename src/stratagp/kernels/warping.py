@@ -54,6 +54,10 @@ class Rescaled(Kernel):
     """``g(x) k(x, z) g(z)`` for a function or torch module ``g`` that returns one number a row (``n 1``).
 
     A module is copied and stays in evaluation mode, as in :class:`Warped`.
+
+    >>> from stratagp import kernels as k
+    >>> Rescaled(k.RBF(), lambda x: 2 + 0 * x)(torch.zeros(1, 1)).item()
+    4.0
     """
 
     random_features = features.features_of_rescaled

@@ -38,6 +38,12 @@ class Layer(Parameterised, ABC):
 
     A deterministic layer returns a Tensor, never a Gaussian of zero variance: the square root has an infinite gradient
     there.
+
+    >>> from stratagp import kernels as k
+    >>> from stratagp.layers import Inducing
+    >>> layer = Inducing(k.RBF(variance=1.0), torch.zeros(1, 1))
+    >>> layer(torch.zeros(3, 1)).mean.shape, layer.kl().item()
+    (torch.Size([3, 1]), 0.0)
     """
 
     @abstractmethod

@@ -68,7 +68,7 @@ def weights_of(z: Float[Tensor, "*q m d"], factor: Float[Tensor, "*q m m"], post
     a = torch.linalg.solve_triangular(factor.mT, m[..., None], upper=True)
     half = torch.linalg.solve_triangular(factor.mT, S + m[..., None] * m[..., None, :] - eye, upper=True)
     W = torch.linalg.solve_triangular(factor, half, upper=False, left=False)
-    i, j = torch.tril_indices(*W.shape[-2:])
+    i, j = torch.tril_indices(*W.shape[-2:], device=W.device)
     pairs = torch.where(i == j, 0.5, 1.0).to(W) * (W[..., i, j] + W[..., j, i])
     return Weights(a, pairs[..., None])
 
@@ -78,11 +78,11 @@ def expected_belief(kernel: Kernel, z: Float[Tensor, "*q m d"], weights: Weights
     terms_of(kernel, z.shape[-1])  # refuses kernels without expectations
     assert isinstance(kernel, WithExpectations)
     functions = kernel.functions or (len(z) if z.dim() == 3 else 1)
-    parts = by_chunks(partial(_moments, kernel, z, mean, *weights), int(z.shape[-2] * functions**0.5), *q)
+    parts = by_chunks(partial(moments_at, kernel, z, mean, *weights), int(z.shape[-2] * functions**0.5), *q)
     return Gaussian(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
 
-def _moments(
+def moments_at(
     kernel: WithExpectations, z: Tensor, prior_mean: Any, a: Tensor, W: Tensor, mean: Tensor, var: Tensor
 ) -> Gaussian:
     """The module's formula at some rows; ``W`` has the weight of each pair of inducing points."""

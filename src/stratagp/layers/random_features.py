@@ -88,7 +88,7 @@ class RandomFeatures(Layer):
         self.kernel._check_columns(dim)
         self.dim, self.frequencies = dim, frequencies
         self.n_samples, self.generator = n_samples, generator
-        self.posterior = DiagonalGaussian(n_features * (1 if self._is_rectified else 2), outputs)
+        self.posterior = DiagonalGaussian(n_features * (1 if self.is_rectified else 2), outputs)
         nn.init.constant_(self.posterior.log_scale, _LOG_SCALE)
         normal, uniform = directions(n_features, len(root_precision(self.kernel, dim)), draws, generator)
         self.register_buffer("normal", normal[0])
@@ -110,10 +110,14 @@ class RandomFeatures(Layer):
     def at_nodes(self, x: Any, count: int) -> Gaussian:
         """The belief for predictions, the same for each call: resampled frequencies are ``count`` fixed draws."""
         x = self._points(x)
+        return self._belief(x, self.omega_at_nodes(self._count(x, count)))
+
+    def omega_at_nodes(self, count: int) -> Float[Tensor, "*s f c"]:
+        """The frequencies that predictions have: those that were drawn once, or ``count`` fixed draws of them."""
         if self.frequencies != "var-resampled":
-            return self._belief(x, self.omega(self.normal))
+            return self.omega(self.normal)
         generator = torch.Generator().manual_seed(int(self.seed))
-        return self._belief(x, self.omega(self._resampled(self._count(x, count), generator)))
+        return self.omega(self._resampled(count, generator))
 
     def omega(self, normal: Float[Tensor, "*s f c"]) -> Float[Tensor, "*s f c"]:
         """Frequencies from normal numbers: ``c z/ℓ`` of the prior, or ``η + β z``."""
@@ -149,7 +153,7 @@ class RandomFeatures(Layer):
         with torch.no_grad():
             weights = self.posterior.draw(generator)
             normal = self._resampled(1, generator)[0] if self.frequencies == "var-resampled" else self.normal
-            omega, amplitude = self.omega(normal).double().clone(), self._amplitude().double().clone()
+            omega, amplitude = self.omega(normal).double().clone(), self.amplitude().double().clone()
 
         def function(x: Float[Tensor, "*s n d"]) -> Float[Tensor, "*s n q"]:
             phi = self._features(self._points(x).double(), omega)
@@ -161,17 +165,18 @@ class RandomFeatures(Layer):
         """``φ(x)`` with the frequencies that were drawn once; with the expected ones where they are resampled."""
         x = self._points(x)
         normal = torch.zeros_like(self.normal) if self.frequencies == "var-resampled" else self.normal
-        return self._amplitude().to(x) * self._features(x, self.omega(normal).to(x))
+        return self.amplitude().to(x) * self._features(x, self.omega(normal).to(x))
 
     @property
-    def _is_rectified(self) -> bool:
+    def is_rectified(self) -> bool:
+        """Whether features are rectified projections, of an arc-cosine kernel, and not waves."""
         return isinstance(self.kernel, ArcCosine)
 
     def _belief(self, x: Float[Tensor, "*s n c"], omega: Float[Tensor, "*t f c"]) -> Gaussian:
-        amplitude, omega = self._amplitude(), omega.to(x)
+        amplitude, omega = self.amplitude(), omega.to(x)
         mean = (amplitude * self.posterior.mean).to(x)
         var = (amplitude * self.posterior.scale).square().to(x)
-        if self._is_rectified:
+        if self.is_rectified:
             phi = self._features(x, omega)
             found, spread = phi @ mean.mT, phi.square() @ var.mT
         else:
@@ -181,12 +186,13 @@ class RandomFeatures(Layer):
     def _features(self, x: Float[Tensor, "*s n c"], omega: Float[Tensor, "*t f c"]) -> Float[Tensor, "*b n p"]:
         """Features without their amplitude."""
         phase = x @ omega.mT
-        if not self._is_rectified:
+        if not self.is_rectified:
             return torch.cat([phase.cos(), phase.sin()], -1)
         return phase.relu() ** self.kernel.degree if self.kernel.degree else (phase > 0).to(phase)
 
-    def _amplitude(self) -> Float[Tensor, ""]:
-        return (self.kernel.variance * (2 if self._is_rectified else 1) / len(self.normal)).sqrt()
+    def amplitude(self) -> Float[Tensor, ""]:
+        """What features are multiplied with: ``√(variance/f)``, and ``√2`` times that where they are rectified."""
+        return (self.kernel.variance * (2 if self.is_rectified else 1) / len(self.normal)).sqrt()
 
     def _prior_scale(self) -> Float[Tensor, "f c"]:
         return self.factor * root_precision(self.kernel, self.dim)

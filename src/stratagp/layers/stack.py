@@ -19,7 +19,7 @@ from stratagp.linalg.quasi_random import quasi_normal
 from stratagp.types import Gaussian, Mixture
 
 PROPAGATIONS = ("samples", "moments")
-_NODES = 64  # of uncertain points that a prediction is averaged over
+NODES = 64  # of uncertain points that a prediction is averaged over
 
 
 Noise = Callable[[Tensor], Tensor]
@@ -32,7 +32,7 @@ def _plainly(layer: Layer, x: Any) -> Belief:
 
 def _at_nodes(layer: Layer, x: Any) -> Belief:
     """The belief of a layer, without randomness of its own."""
-    return layer.at_nodes(x, _NODES) if isinstance(layer, RandomFeatures) else layer(x)
+    return layer.at_nodes(x, NODES) if isinstance(layer, RandomFeatures) else layer(x)
 
 
 class Stack(Layer):
@@ -99,7 +99,7 @@ class Stack(Layer):
             return belief
         parts, log_weights = (belief.parts, belief.log_weights) if isinstance(belief, Mixture) else (belief, None)
         if parts.mean.dim() == (3 if log_weights is None else 4):
-            even = -math.log(_NODES) + parts.mean.new_zeros(_NODES)
+            even = -math.log(NODES) + parts.mean.new_zeros(NODES)
             if log_weights is None:
                 return Mixture(even, parts)
             return Mixture((log_weights[:, None] + even).flatten(), Gaussian(*(part.flatten(0, 1) for part in parts)))
@@ -164,4 +164,4 @@ class _Nodes:
 
     def __call__(self, like: Tensor) -> Tensor:
         start, self.used = self.used, self.used + like.shape[-1]
-        return quasi_normal(_NODES, self.used)[:, start:].to(like)[:, None]
+        return quasi_normal(NODES, self.used)[:, start:].to(like)[:, None]

@@ -28,7 +28,13 @@ _DOUBLINGS = 60
 
 
 class Likelihood(Parameterised, ABC):
-    """``p(y | f)`` for observations ``n p`` and latent values ``*s n q``, independent over rows."""
+    """``p(y | f)`` for observations ``n p`` and latent values ``*s n q``, independent over rows.
+
+    >>> from stratagp.likelihoods import Poisson
+    >>> belief = Gaussian(torch.zeros(1, 1), torch.ones(1, 1))
+    >>> Poisson().predict(belief).mean.item()  # E e^f = e^½
+    1.648721...
+    """
 
     discrete: ClassVar[bool] = False
     """Whether observations are whole numbers."""

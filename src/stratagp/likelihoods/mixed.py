@@ -213,15 +213,19 @@ class Mixed(Likelihood):
     def _root(self, q: Gaussian) -> Float[Tensor, "*s n c r"]:
         """``R`` with ``R Rᵀ = A diag(v) Aᵀ`` and as few columns as can be.
 
-        ``A diag(√v)``, J columns, or where C < J the Cholesky factor, C columns. That has a jitter of some roundings
-        of each score's own variance, because scores may be dependent and of any scale.
+        ``A diag(√v)``, J columns, or where C < J the Cholesky factor, C columns, with a jitter because scores may be
+        dependent and of any scale.
         """
         scores, functions = self._size
         if scores >= functions:
             return self.weight.to(q.mean) * q.var.to(q.mean).sqrt().unsqueeze(-2)
+        return cholesky(self.regular_covariance(q), "the covariance of mixed scores")
+
+    def regular_covariance(self, q: Gaussian) -> Float[Tensor, "*s n c c"]:
+        """:meth:`covariance` with a jitter of some roundings of each score's own variance."""
         covariance, limits = self.covariance(q), torch.finfo(q.mean.dtype)
         jitter = _ROUNDINGS * limits.eps * covariance.diagonal(dim1=-2, dim2=-1) + math.sqrt(limits.tiny)
-        return cholesky(covariance + torch.diag_embed(jitter), "the covariance of mixed scores")
+        return covariance + torch.diag_embed(jitter)
 
 
 def _log_normal(residual: Float[Tensor, "*s n c"], covariance: Float[Tensor, "*s n c c"]) -> Float[Tensor, "*s n"]:

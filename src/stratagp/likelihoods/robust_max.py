@@ -92,17 +92,14 @@ class RobustMax(Likelihood):
     def predict(self, q: Gaussian) -> Gaussian:
         """The probability ``p`` of each class, and ``p (1 − p)``."""
         right, wrong = self._logs(q.mean)
-        rows = q.mean.new_ones(q.mean.shape[-2], 1)
-        largest = torch.stack([self.probability_of_largest(c * rows, q) for c in range(q.mean.shape[-1])], -1)
+        codes = [torch.full_like(q.mean[..., :1], c, dtype=torch.long) for c in range(q.mean.shape[-1])]
+        largest = torch.stack([_is_largest(code, q) for code in codes], -1)
         p = wrong.exp() + largest * (right.exp() - wrong.exp())
         return Gaussian(p, p * (1 - p))
 
     def probability_of_largest(self, y: Float[Tensor, "n 1"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``π_y``, the probability that the function of a row's label is the largest."""
-        points = torch.linspace(-_HALF_WIDTH, _HALF_WIDTH, _NODES).to(q.mean)
-        density = (-0.5 * points.square()).exp()
-        above = _log_above_others(class_codes(y, q.mean), q, points.reshape(-1, *[1] * (q.mean.dim() - 1))).exp()
-        return torch.tensordot(density / density.sum(), above, 1)
+        return _is_largest(class_codes(y, q.mean), q)
 
     def _logs(self, f: Tensor) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """The log probability of the class of the largest function, and of each other."""
@@ -110,6 +107,14 @@ class RobustMax(Likelihood):
             raise InputError("RobustMax needs one latent function for each class, at least two, got 1")
         epsilon = self.epsilon.to(f)
         return torch.log1p(-epsilon), epsilon.log() - math.log(f.shape[-1] - 1)
+
+
+def _is_largest(code: Tensor, q: Gaussian) -> Float[Tensor, "*s n"]:
+    """``π_c`` of the class with the number ``code`` in each row, by the trapezoidal rule."""
+    points = torch.linspace(-_HALF_WIDTH, _HALF_WIDTH, _NODES).to(q.mean)
+    density = (-0.5 * points.square()).exp()
+    above = _log_above_others(code, q, points.reshape(-1, *[1] * (q.mean.dim() - 1))).exp()
+    return torch.tensordot(density / density.sum(), above, 1)
 
 
 def _log_above_others(code: Tensor, q: Gaussian, own: Tensor) -> Float[Tensor, "k *s n"]:

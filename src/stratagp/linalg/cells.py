@@ -62,8 +62,19 @@ def at_cells(
     table: Float[Tensor, "*q c p"], cell: Int64[Tensor, "n q"], share: Float[Tensor, "n q"]
 ) -> Float[Tensor, "n q"]:
     """The polynomials of a table at each row, for each function; the table may be shared between functions."""
-    offset = torch.arange(cell.shape[-1], device=cell.device) * table.shape[-2] if table.dim() == 3 else 0
-    return _Polynomial.apply(table.reshape(-1, table.shape[-1]), cell + offset, share)
+    return _Polynomial.apply(table.reshape(-1, table.shape[-1]), _places(table, cell), share)
+
+
+def polynomials_at(
+    table: Float[Tensor, "*q c p"], cell: Int64[Tensor, "n q"], share: Float[Tensor, "n q"]
+) -> Float[Tensor, "n q"]:
+    """:func:`at_cells` by plain operations, which a graph can hold."""
+    return _horner(list(table.reshape(-1, table.shape[-1])[_places(table, cell)].unbind(-1)), share)
+
+
+def _places(table: Float[Tensor, "*q c p"], cell: Int64[Tensor, "n q"]) -> Int64[Tensor, "n q"]:
+    """The rows of cells in the tables of all functions, one below the other."""
+    return cell + torch.arange(cell.shape[-1], device=cell.device) * table.shape[-2] if table.dim() == 3 else cell
 
 
 class _Polynomial(torch.autograd.Function):

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from stratagp.errors import InputError, NotPositiveDefiniteError
 from stratagp.linalg.cholesky import cholesky
+from stratagp.linalg.pivoted import pivoted_rows
 
 
 def root(a: Float[Tensor, "n n"], method: str = "cholesky", name: str = "the matrix") -> Float[Tensor, "n r"]:
@@ -48,18 +49,11 @@ def pivoted_cholesky(
     """The incomplete factor of a semi-definite matrix, one column for each of the largest remaining variances.
 
     Stops after ``max_rank`` columns, or when no remaining variance exceeds ``tolerance`` of the largest one.
+
+    >>> x = torch.linspace(0, 1, 50, dtype=torch.float64)[:, None]
+    >>> factor = pivoted_cholesky(torch.exp(-0.5 * (x - x.T).square()), max_rank=5)
+    >>> factor.shape, bool((factor @ factor.T - torch.exp(-0.5 * (x - x.T).square())).abs().max() < 1e-5)
+    (torch.Size([50, 5]), True)
     """
-    n = len(a)
-    rank = min(n, max_rank or n)
-    factor = a.new_zeros(n, max(rank, 1))
-    left = a.diagonal().clone()
-    limit = tolerance * float(left.max()) if n else 0.0
-    for r in range(rank):
-        pivot = int(left.argmax())
-        if float(left[pivot]) <= limit:
-            return factor[:, : max(r, 1)]
-        column = (a[:, pivot] - factor[:, :r] @ factor[pivot, :r]) / left[pivot].sqrt()
-        factor[:, r] = column
-        left = (left - column.square()).clamp_min(0)
-        left[pivot] = 0
-    return factor
+    rows, _ = pivoted_rows(a.diagonal(), lambda i: a[i], max_rank or len(a), tolerance)
+    return rows.mT if len(rows) else a.new_zeros(len(a), 1)

@@ -33,6 +33,10 @@ def whitened_marginals(
 
     ``a`` and ``kdiag`` may be shared between the functions (no function axis) or given for each. ``scale`` is lower
     triangular; its upper part is not read. Variances are clamped above zero.
+
+    >>> mean, scale = torch.tensor([[2.0]]), torch.tensor([[[0.5]]])
+    >>> whitened_marginals(torch.tensor([[0.6]]), torch.ones(1), mean, scale)  # 0.6 · 2, and 1 − 0.36 + 0.09
+    (tensor([[1.2000]]), tensor([[0.7300]]))
     """
     return _WhitenedMarginals.apply(a, kdiag, mean, scale)
 

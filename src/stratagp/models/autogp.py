@@ -88,6 +88,9 @@ class Phase:
     """One stretch of training: which objective, over how many epochs, and what moves.
 
     ``parameters`` is "all", "hyper" (kernels, likelihood and inducing points) or "posterior".
+
+    >>> Phase("elbo", 10).parameters
+    'all'
     """
 
     objective: str
@@ -135,6 +138,13 @@ def fit_phases(gp: StochasticGP, x: Any, y: Any, plan: list[Phase], **options: A
 
     The log density of priors of parameters is added to every objective. ``seconds`` limits all phases together. A phase
     that is interrupted, or out of time, is the last.
+
+    >>> from stratagp import kernels as k
+    >>> from stratagp.likelihoods import GaussianNoise
+    >>> x = torch.linspace(0, 6, 60)[:, None]
+    >>> gp = autogp(k.RBF(1.0, variance=1.0), x[::10], GaussianNoise(0.1))
+    >>> [history.steps for history in fit_phases(gp, x, x.sin(), [Phase("elbo", 2)], batch_size=30)]
+    [4]
     """
     histories: list[History] = []
     limit = options.pop("seconds", None)

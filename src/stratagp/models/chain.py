@@ -142,16 +142,17 @@ class Chain(Parameterised):
 
     def survival(self, x: Any, times: Sequence[float]) -> Float[Tensor, "n t"]:
         """The probability of an event after each of ``times``, at each row; for likelihoods of survival."""
-
-        def after(time: float, belief: Any) -> Tensor:
-            mixed = isinstance(belief, Mixture)
-            q = belief.parts if mixed else belief
-            below = self.observed.predictive_cdf(torch.full_like(q.mean[..., :1], time), q).squeeze(-1)
-            return 1 - (torch.tensordot(belief.log_weights.exp(), below, 1) if mixed else below)
-
         with torch.no_grad():
             beliefs = [_double(belief) for belief in self._beliefs(x, whole=True)]
-            return torch.cat([torch.stack([after(time, belief) for time in times], 1) for belief in beliefs])
+            found = [[1 - below(self.observed, time, belief)[:, 0] for time in times] for belief in beliefs]
+            return torch.cat([torch.stack(part, 1) for part in found])
+
+    def cdf(self, x: Any, y: Any) -> Float[Tensor, "n p"]:
+        """The probability of an observation of at most ``y``, at each row and output."""
+        targets = self._chunks(table(y, "y"), "y", whole=True)
+        with torch.no_grad():
+            pairs = zip(self._beliefs(x, whole=True), targets, strict=True)
+            return torch.cat([below(self.observed, columns(part).double(), _double(b)) for b, part in pairs])
 
     def bound(self, x: Any, y: Any) -> Float[Tensor, ""]:
         """The lower bound on ``log p(y | x)`` of all rows, in chunks and without a gradient; by quadrature."""
@@ -184,11 +185,15 @@ class Chain(Parameterised):
         deep = isinstance(self.layer, Stack) and self.layer.is_uncertain
         return _DEEP_ROWS if deep and (whole or self.layer.propagate == "samples") else _ROWS
 
+    @property
+    def _device(self) -> torch.device:
+        return next(self.parameters()).device
+
     def _chunks(self, data: Any, name: str, whole: bool = False) -> Iterator[Tensor]:
         """Rows in order, a bounded number at a time; missing values are refused by their row."""
         size = self._rows_at_once(whole)
         for start in range(0, max(1, len(data)), size):
-            chunk = rows(data, slice(start, start + size), self.dtype)
+            chunk = rows(data, slice(start, start + size), self.dtype).to(self._device)
             if not bool(chunk.isfinite().all()):
                 row = start + int((~chunk.isfinite()).nonzero()[0, 0])
                 raise InputError(f"{name} has NaN or infinite values, the first in row {row}: remove or fill such rows")
@@ -222,6 +227,14 @@ def predict(likelihood: Likelihood, belief: Gaussian | Mixture) -> Gaussian:
     if isinstance(belief, Gaussian):
         return likelihood.predict(belief)
     return Mixture(belief.log_weights, likelihood.predict(belief.parts)).moments()
+
+
+def below(likelihood: Likelihood, y: float | Tensor, belief: Gaussian | Mixture) -> Float[Tensor, "n p"]:
+    """``P(Y ≤ y)`` under a belief of either kind; a number stands for all rows of one output."""
+    q = belief if isinstance(belief, Gaussian) else belief.parts
+    values = y.expand(*q.mean.shape[:-1], -1) if isinstance(y, Tensor) else torch.full_like(q.mean[..., :1], y)
+    found = likelihood.predictive_cdf(values, q)
+    return found if isinstance(belief, Gaussian) else torch.tensordot(belief.log_weights.exp(), found, 1)
 
 
 def _double(belief: Gaussian | Mixture) -> Gaussian | Mixture:

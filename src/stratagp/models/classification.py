@@ -93,7 +93,14 @@ class GPClassification(Parameterised):
 
 @dataclass(frozen=True)
 class BinaryPosterior:
-    """A latent process given labels: Gaussian sites, and the factor of ``B = I + √τ K √τ``."""
+    """A latent process given labels: Gaussian sites, and the factor of ``B = I + √τ K √τ``.
+
+    >>> from stratagp import kernels as k
+    >>> x = torch.linspace(-3, 3, 20, dtype=torch.float64)[:, None]
+    >>> posterior = GPClassification(k.RBF(variance=4.0), "ep").condition(x, x[:, 0] > 0)
+    >>> posterior.probabilities(torch.tensor([[0.0]], dtype=torch.float64)).round(decimals=4)
+    tensor([0.5000], dtype=torch.float64)
+    """
 
     prior: GPClassification
     x: Any  # points `n d`, or a list of objects
@@ -180,7 +187,14 @@ class MulticlassLaplace(Parameterised):
 
 @dataclass(frozen=True)
 class MulticlassPosterior:
-    """Latent processes given labels: the weights of their means and the curvature of the likelihood at the mode."""
+    """Latent processes given labels: the weights of their means and the curvature of the likelihood at the mode.
+
+    >>> from stratagp import kernels as k
+    >>> x = torch.linspace(-3, 3, 21, dtype=torch.float64)[:, None]
+    >>> posterior = MulticlassLaplace(k.RBF(variance=9.0), 2).condition(x, (x[:, 0] > 0).int())
+    >>> posterior.probabilities(x[:1]).sum(-1).round(decimals=6)
+    tensor([1.], dtype=torch.float64)
+    """
 
     prior: MulticlassLaplace
     x: Any  # points `n d`, or a list of objects

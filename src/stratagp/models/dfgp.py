@@ -110,7 +110,7 @@ def widen(layer: Layer) -> None:
     for part in layer.modules():
         if isinstance(part, Inducing) and isinstance(part.posterior, Delta):
             functions, m = part.posterior.shape
-            wide = FullGaussian(m, functions)
+            wide = FullGaussian(m, functions).to(part.posterior.mean.device)
             with torch.no_grad():
                 wide.mean.copy_(part.posterior.mean)
                 wide.scale.mul_(_CERTAINTY)

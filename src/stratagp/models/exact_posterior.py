@@ -27,6 +27,12 @@ class ExactPosterior(Process):
 
     ``prior`` is the :class:`~stratagp.ExactGP` as it was when conditioned. Gradients with respect to points pass
     through where the points ask for them.
+
+    >>> from stratagp import ExactGP, kernels as k
+    >>> x = torch.linspace(0, 6, 20, dtype=torch.float64)[:, None]
+    >>> posterior = ExactGP(k.RBF(), noise=1e-4).condition(x, x.sin().squeeze())
+    >>> posterior.covariance(x[:2]).shape, posterior.sample(x[:2], 5).shape
+    (torch.Size([2, 2]), torch.Size([5, 2]))
     """
 
     prior: Any

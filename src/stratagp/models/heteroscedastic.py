@@ -105,7 +105,14 @@ class HeteroscedasticGP(Parameterised):
 
 @dataclass(frozen=True)
 class HeteroscedasticPosterior(Process):
-    """A function and the log of its noise variance, given data; the answers of a process are about the function."""
+    """A function and the log of its noise variance, given data; the answers of a process are about the function.
+
+    >>> from stratagp import kernels as k
+    >>> x = torch.linspace(0, 6, 30, dtype=torch.float64)[:, None]
+    >>> posterior = HeteroscedasticGP(k.RBF()).condition(x, x[:, 0].sin())
+    >>> posterior.noise(x[:4]).shape, posterior.marginals(x[:4]).mean.shape
+    (torch.Size([4]), torch.Size([4, 1]))
+    """
 
     function: ExactPosterior
     log_variance: ExactPosterior

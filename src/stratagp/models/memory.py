@@ -30,8 +30,8 @@ def check_memory(n: int, what: str, copies: float, bytes_each: int = 8) -> None:
     if have is not None and need > have:
         raise InputError(
             f"{what} on {n:,} rows needs at least {need / 1e9:,.1f} GB of memory for its {n:,} × {n:,} matrices, and "
-            f"{have / 1e9:,.1f} GB are available: use SparseGP (inference='sparse' of an estimator), StochasticGP, or "
-            f"at most {int((have / copies / bytes_each) ** 0.5):,} of the rows"
+            f"{have / 1e9:,.1f} GB are available: use IterativeGP (inference='cg' of GPRegressor), SparseGP "
+            f"(inference='sparse'), or at most {int((have / copies / bytes_each) ** 0.5):,} of the rows"
         )
 
 

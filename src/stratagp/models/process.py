@@ -19,6 +19,11 @@ class Process(ABC):
 
     Points are ``n d`` (or a list of objects, for kernels on objects). The answers are about the function ``f``; an
     observation adds noise.
+
+    >>> from stratagp import ExactGP, kernels as k
+    >>> prior = ExactGP(k.RBF())
+    >>> prior.sample(torch.linspace(0, 6, 3)[:, None], 2).shape
+    torch.Size([2, 3])
     """
 
     mean: Any

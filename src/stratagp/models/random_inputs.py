@@ -113,7 +113,7 @@ def posterior_layer(kernel: Kernel, z: Tensor, seen: Sums, noise: Tensor, mean: 
     """A copy of a sparse process, with the belief about inducing values that attains its collapsed bound."""
     best = optimal(seen, inducing_factor(kernel, z), noise)
     kernel, mean = copy.deepcopy((kernel, mean))
-    layer = Inducing(kernel, z.clone(), mean=mean, functions=len(best.mean), jitter=_JITTER)
+    layer = Inducing(kernel, z.clone(), mean=mean, functions=len(best.mean), jitter=_JITTER).to(z.device)
     layer.posterior.mean.copy_(best.mean)
     layer.posterior.scale.copy_(best.scale)
     return layer

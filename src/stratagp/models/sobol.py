@@ -38,6 +38,13 @@ class SobolIndices:
     column with all its interactions. ``variance`` is the variance of which they are shares. ``unresolved`` is the
     posterior variance of the function, averaged over the inputs: where it is not small beside ``variance``, more data
     could change the indices.
+
+    >>> from stratagp import ExactGP, kernels as k
+    >>> x = torch.rand(30, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    >>> gp = ExactGP(k.anova_kernel([k.Measure.uniform(0, 1)] * 2), noise=1e-4)
+    >>> indices = sobol_indices(gp.condition(x, x[:, 0]))
+    >>> indices.total.round(decimals=2)
+    tensor([1., 0.], dtype=torch.float64)
     """
 
     effects: dict[tuple[int, ...], float]

@@ -97,7 +97,14 @@ class SparseGP(Parameterised):
 
 @dataclass(frozen=True)
 class SparsePosterior:
-    """A sparse process given data: ``L Lᵀ = Kzz``, ``M Mᵀ = I + B`` and ``α = M⁻¹b`` answer every question."""
+    """A sparse process given data: ``L Lᵀ = Kzz``, ``M Mᵀ = I + B`` and ``α = M⁻¹b`` answer every question.
+
+    >>> from stratagp import kernels as k
+    >>> x = torch.linspace(0, 6, 50, dtype=torch.float64)[:, None]
+    >>> posterior = SparseGP(k.RBF(), x[::10], noise=1e-2).condition(x, x.sin().squeeze())
+    >>> posterior.marginals(x[:3]).var.shape
+    torch.Size([3, 1])
+    """
 
     prior: SparseGP
     z: Float[Tensor, "m d"]

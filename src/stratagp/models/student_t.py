@@ -82,7 +82,14 @@ class StudentTProcess(Parameterised):
 
 @dataclass(frozen=True)
 class StudentTPosterior:
-    """A Student-t process given data: the Gaussian posterior with its covariance rescaled, and ``dof``."""
+    """A Student-t process given data: the Gaussian posterior with its covariance rescaled, and ``dof``.
+
+    >>> from stratagp import kernels as k
+    >>> x = torch.linspace(0, 6, 20, dtype=torch.float64)[:, None]
+    >>> posterior = StudentTProcess(k.RBF(), noise=1e-2).condition(x, 10 * x.sin().squeeze())
+    >>> posterior.scale > 1  # wilder than the kernel said
+    True
+    """
 
     gaussian: ExactPosterior = field(repr=False)
     dof: float

@@ -19,7 +19,6 @@ from stratagp.kernels.base import as_tensor
 from stratagp.linalg.quasi_random import quasi_normal
 from stratagp.models.exact import ExactPosterior
 from stratagp.models.inputs import refuse_missing
-from stratagp.models.process import Process
 from stratagp.types import Gaussian
 
 _BLOCK = 256  # data rows in one half of a block of ψ₂
@@ -62,7 +61,7 @@ def predict_uncertain(posterior: ExactPosterior, q: Gaussian, method: str = "aut
         )
 
 
-def partial_dependence(posterior: Process, columns: Any, grid: Any, x: Any, max_rows: int = 200) -> Gaussian:
+def partial_dependence(posterior: Any, columns: Any, grid: Any, x: Any, max_rows: int = 200) -> Gaussian:
     """The function of some columns that is left when the others are averaged over the rows of ``x``.
 
         g(v) = 1/n Σᵢ f(xᵢ with xᵢ[columns] = v),   var g(v) = 1/n² Σᵢⱼ cov(f(·ᵢ), f(·ⱼ))
@@ -245,5 +244,5 @@ def _replace(x: Float[Tensor, "n d"], columns: list[int], value: Float[Tensor, "
     return x
 
 
-def _average(posterior: Process, x: Float[Tensor, "n d"]) -> tuple[Tensor, Tensor]:
+def _average(posterior: Any, x: Float[Tensor, "n d"]) -> tuple[Tensor, Tensor]:
     return posterior.mean(x).mean(), posterior.covariance(x).mean().clamp_min(0)

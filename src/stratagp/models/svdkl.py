@@ -97,6 +97,12 @@ def inducing_dkl(
         x: rows whose features the inducing points are centres of, 5000 of them at random.
         others: as in :func:`svdkl`; the kernel sees all features, with a lengthscale for each by default. Values of it
             that are open start from the features.
+
+    >>> from stratagp.likelihoods import Softmax
+    >>> x = torch.randn(40, 5)
+    >>> head = Mixed(Softmax(), scores=3, functions=4)
+    >>> inducing_dkl(Features(nn.Linear(5, 4), 4), head, x, n_inducing=10).predict(x[:2]).mean.shape
+    torch.Size([2, 3])
     """
     rows = table(x, "x")
     chosen = torch.randperm(len(rows), generator=generator)[:_ROWS].sort().values
@@ -120,6 +126,12 @@ def pretrain(
     """Train a network alone, by the density of the targets given ``A h + b`` and priors of the head.
 
     ``options`` are those of :func:`~stratagp.training.loop.train`.
+
+    >>> from stratagp.likelihoods import GaussianNoise
+    >>> x = torch.randn(40, 2)
+    >>> head = Mixed(GaussianNoise(), scores=1, functions=3)
+    >>> pretrain(Features(nn.Linear(2, 3), 3), head, x, x[:, :1], batch_size=20, epochs=3).steps
+    6
     """
     data, both = x if isinstance(x, Streamed) else (table(x, "x"), table(y, "y")), nn.ModuleList([features, head])
     has_priors, num_data = head.has_priors, data.rows if isinstance(data, Streamed) else len(data[0])

@@ -81,7 +81,14 @@ def fitc(
     y: Float[Tensor, " n"],
     chunk: int | None = None,
 ) -> Float[Tensor, ""]:
-    """``log N(y; m, Q + diag(K − Q) + σ²)``: the evidence of a model of its own, no bound; see :func:`sgpr`."""
+    """``log N(y; m, Q + diag(K − Q) + σ²)``: the evidence of a model of its own, no bound; see :func:`sgpr`.
+
+    >>> from stratagp import kernels as k
+    >>> x = torch.linspace(0, 6, 50, dtype=torch.float64)[:, None]
+    >>> mean, noise = lambda x: 0 * x[:, 0], torch.tensor(0.1, dtype=torch.float64)
+    >>> round(fitc(k.RBF(), x[::8], mean, noise, x, x[:, 0].sin()).item(), 1)
+    -3.0
+    """
     residual = y - mean(x)
     total = fitc_noise(kernel, z, noise, x, chunk)
     return _log_density(project(kernel, z, total, x, residual, chunk), residual, total)
@@ -99,6 +106,12 @@ def upper_bound(
     """An upper bound on the exact log evidence, ``−½ log|Q + σ²| − ½ rᵀ(Q + σ² + tr(K − Q))⁻¹r − n/2 log 2π``.
 
     With :func:`sgpr` it tells how much the inducing points cost at most; see there for the arguments.
+
+    >>> from stratagp import kernels as k
+    >>> x = torch.linspace(0, 6, 50, dtype=torch.float64)[:, None]
+    >>> given = k.RBF(), x[::8], lambda x: 0 * x[:, 0], torch.tensor(0.1, dtype=torch.float64), x, x[:, 0].sin()
+    >>> bool(sgpr(*given) < upper_bound(*given))
+    True
     """
     residual = y - mean(x)
     missing = (_prior_variance(kernel, x, chunk) - _explained(kernel, z, x, chunk)).sum().clamp_min(0)

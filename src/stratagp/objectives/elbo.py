@@ -14,7 +14,11 @@ from stratagp.types import Gaussian, Mixture
 
 
 class Bound(NamedTuple):
-    """The terms of a lower bound on the log evidence: ``value = fit − kl``."""
+    """The terms of a lower bound on the log evidence: ``value = fit − kl``.
+
+    >>> Bound(torch.tensor(-3.0), fit=torch.tensor(-2.0), kl=torch.tensor(1.0)).value.item()
+    -3.0
+    """
 
     value: Float[Tensor, ""]
     fit: Float[Tensor, ""]

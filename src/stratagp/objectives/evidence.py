@@ -31,6 +31,11 @@ def log_evidence(
     """``log p(y) = log N(y; m(x), k(x, x) + noise)``, with the gradient in closed form.
 
     Several columns of ``y`` are independent functions that share kernel and noise: their sum, from one factor.
+
+    >>> from stratagp import kernels as k
+    >>> x, y = torch.zeros(1, 1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
+    >>> log_evidence(k.RBF(), lambda x: 0 * x[:, 0], torch.tensor(1.0), x, y).item()  # log N(0; 0, 2)
+    -1.265512...
     """
     return gaussian_log_density(residuals(mean, x, y), kernel(x), noise, CovarianceOf(kernel))
 
@@ -38,7 +43,13 @@ def log_evidence(
 def log_leave_one_out(
     kernel: Kernel, mean: MeanFunction, noise: Noise, x: Any, y: Float[Tensor, "n *q"]
 ) -> Float[Tensor, ""]:
-    """``Σᵢ log p(yᵢ | y₋ᵢ)``: each observation scored by the process given all others; columns as above."""
+    """``Σᵢ log p(yᵢ | y₋ᵢ)``: each observation scored by the process given all others; columns as above.
+
+    >>> from stratagp import kernels as k
+    >>> x, y = torch.tensor([[0.0], [9.0]], dtype=torch.float64), torch.zeros(2, dtype=torch.float64)
+    >>> log_leave_one_out(k.RBF(), lambda x: 0 * x[:, 0], torch.tensor(1.0), x, y).item()  # 2 log N(0; 0, 2)
+    -2.531024...
+    """
     covariance, name = kernel(x), CovarianceOf(kernel)
     columns = residuals(mean, x, y).unbind(1)
     return torch.stack([leave_one_out_log_density(column, covariance, noise, name) for column in columns]).sum()

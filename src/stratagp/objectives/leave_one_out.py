@@ -18,7 +18,12 @@ from stratagp.objectives.predictive import over_belief
 
 
 class LeaveOneOut(NamedTuple):
-    """The leave-one-out density of all rows, ``value = Σₙ log p(yₙ | D₋ₙ)``, and of one row on average."""
+    """The leave-one-out density of all rows, ``value = Σₙ log p(yₙ | D₋ₙ)``, and of one row on average.
+
+    >>> import torch
+    >>> LeaveOneOut(torch.tensor(-10.0), average=torch.tensor(-0.5)).average.item()
+    -0.5
+    """
 
     value: Float[Tensor, ""]
     average: Float[Tensor, ""]

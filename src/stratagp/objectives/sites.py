@@ -23,7 +23,11 @@ from stratagp.linalg.once import first_derivative_only
 
 
 class Sites(NamedTuple):
-    """Precisions ``τ``, shifts ``ν`` and the weights ``α`` of the posterior mean ``Kα``."""
+    """Precisions ``τ``, shifts ``ν`` and the weights ``α`` of the posterior mean ``Kα``.
+
+    >>> Sites(torch.ones(2), torch.zeros(2), weights=torch.zeros(2)).precision.tolist()
+    [1.0, 1.0]
+    """
 
     precision: Float[Tensor, " n"]
     shift: Float[Tensor, " n"]

@@ -17,6 +17,11 @@ class Posterior(Parameterised, ABC):
 
     With ``A = L⁻¹ Kzx`` the function values at row ``n`` are ``aₙᵀv + N(0, kₙₙ − |aₙ|²)``: all that a posterior
     needs to know of the kernel.
+
+    >>> from stratagp.posteriors import FullGaussian
+    >>> belief = FullGaussian(5, 2)
+    >>> belief.shape, belief.kl().item()  # it starts at the prior
+    ((2, 5), 0.0)
     """
 
     @property

@@ -16,6 +16,11 @@ def check_layer(layer: Layer, x: Float[Tensor, "n d"], n_draws: int = 4000, tole
     Whole functions drawn from the layer have the mean and variance of its belief at every row (within ``tolerance``
     standard errors); a drawn function gives the same values when asked again and for rows alone; sample axes pass
     through; the cost is a finite number, not negative, and gradients are finite.
+
+    >>> from stratagp import kernels as k
+    >>> from stratagp.layers import Inducing
+    >>> points = torch.linspace(0, 1, 3)[:, None]
+    >>> check_layer(Inducing(k.RBF(variance=1.0), points), points, n_draws=500)
     """
     belief = layer(x)
     cost = layer.kl()

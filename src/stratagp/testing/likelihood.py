@@ -40,6 +40,10 @@ def check_likelihood(
         q: a belief about the latent values, ``n q``.
         support: a fine grid over all values that one output can take, for likelihoods with one output.
         discrete: whether ``support`` lists single values (counts, classes), not a grid of a continuous variable.
+
+    >>> from stratagp.likelihoods import Poisson
+    >>> q = Gaussian(torch.zeros(3, 1, dtype=torch.float64), torch.ones(3, 1, dtype=torch.float64))
+    >>> check_likelihood(Poisson(), torch.tensor([[0.0], [1.0], [3.0]], dtype=torch.float64), q)
     """
     assert y.dim() == 2, f"y must be (n, p), got shape {tuple(y.shape)}; one output is y[:, None]"
     _check_certain(likelihood, y, Gaussian(q.mean, torch.zeros_like(q.var)))

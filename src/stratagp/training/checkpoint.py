@@ -36,7 +36,7 @@ from stratagp.training.named_tensors import (
     restore_optimiser,
     restore_snapshot,
 )
-from stratagp.training.progress import Meter, log
+from stratagp.training.progress import Meter
 from stratagp.training.run import Best, Run
 from stratagp.training.world import World
 
@@ -70,29 +70,41 @@ class Checkpoint:
     def __init__(self, folder: str | os.PathLike[str], every: float = 60.0) -> None:
         if not every >= 0:
             raise InputError(f"every must be a number of seconds between two saves, not negative, got {every!r}")
-        self.folder, self.every, self.world = Path(folder), every, World()
+        self.folder, self.every = Path(folder), every
         self._stages = 0
         self.world.by_first(lambda: _check_writable(self.folder))
+
+    @property
+    def world(self) -> World:
+        """The processes that have joined by now, of whom the first writes."""
+        return World()
 
     def begin(self, settings: dict[str, Any]) -> None:
         """Note what is fitted, or refuse a folder that holds the state of something else."""
         self._stages = 0
+        self.world.by_first(lambda: _check_writable(self.folder))  # the first of all that have joined since
         self.world.by_first(lambda: self._begin(settings))
 
     def settings(self) -> dict[str, Any]:
         """What an earlier fit has noted; nothing where there was none."""
+        found: dict[str, Any] = self.world.by_first(self._noted)
+        return found
+
+    def _noted(self) -> dict[str, Any]:
         path = self.folder / "run.json"
-        found: dict[str, Any] = self.world.by_first(
-            lambda: json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        )
+        try:
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        except ValueError as error:
+            raise InputError(f"checkpoint: {path} is damaged ({error}): give another folder") from error
         return found
 
     def _begin(self, settings: dict[str, Any]) -> None:
         path, text = self.folder / "run.json", json.dumps(settings, indent=1, sort_keys=True, default=repr)
-        if path.exists():
-            before = json.loads(path.read_text(encoding="utf-8"))
-            given = json.loads(text)
+        before, given = self._noted(), json.loads(text)
+        if before:
             other = sorted(key for key in before.keys() | given.keys() if before.get(key) != given.get(key))
+            if "seed" in other:  # which rows are held out, and the sample, follow from it
+                other = [key for key in other if key != "data"]
             if other:
                 raise InputError(
                     f"checkpoint: {self.folder} holds another fit, with other {', '.join(other)}: give the same "
@@ -152,7 +164,6 @@ class Stage:
         for name, snapshot in (("good", self.run.good), ("best", self.best.snapshot)):
             restore_snapshot(snapshot, name, tensors, state[name])
         self.batches.restore({**state["batches"], **named_part(tensors, "batches")})
-        log.info("training goes on after step %d of %d, from %s", self.run.taken, self.fits["total"], self.path)
         return False
 
     def maybe_save(self, show: Meter) -> None:

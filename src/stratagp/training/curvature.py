@@ -67,6 +67,9 @@ class Hyperparameter:
     """One number that a model has learnt or was given, with its standard deviation and central 95 % interval.
 
     ``std`` is infinite where the score does not curve downwards, and zero where the number is fixed.
+
+    >>> Hyperparameter("noise", 0.1, std=0.0, lower=0.1, upper=0.1, trainable=False).note
+    'fixed'
     """
 
     name: str
@@ -84,7 +87,12 @@ class Hyperparameter:
 
 @dataclass(frozen=True, repr=False)
 class HyperparameterTable:
-    """Hyperparameters with their uncertainties; prints as text and as HTML, and answers to names."""
+    """Hyperparameters with their uncertainties; prints as text and as HTML, and answers to names.
+
+    >>> table = HyperparameterTable((Hyperparameter("kernel.variance", 2.0, 0.1, 1.8, 2.2, True),))
+    >>> table["variance"].value, len(table)
+    (2.0, 1)
+    """
 
     rows: tuple[Hyperparameter, ...]
 

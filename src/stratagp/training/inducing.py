@@ -9,6 +9,7 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.kernels import Kernel
+from stratagp.linalg.pivoted import pivoted_rows
 
 _MINI_BATCHES_ABOVE = 50_000  # rows
 _DUPLICATES_BELOW = 10_000  # rows among which the distinct ones are counted before they are clustered
@@ -48,7 +49,7 @@ def greedy_points(
 
     The next row has the largest conditional variance ``k(x, x | z)``: a pivoted Cholesky factorisation of ``k(x, x)``
     (Burt, Rasmussen and van der Wilk 2020), in O(n m²) operations and O(n m) memory. It stops before ``m`` rows where
-    ``tr(K − Q)`` has fallen to ``tolerance · tr K``: more points would add nothing but singularity.
+    no variance that is left exceeds ``tolerance`` of the largest: more points would add nothing but singularity.
 
     >>> from stratagp import kernels as k
     >>> x = torch.tensor([[0.0], [0.1], [5.0], [0.0]], dtype=torch.float64)
@@ -57,17 +58,7 @@ def greedy_points(
     """
     _check(x, m)
     with torch.no_grad():
-        left = kernel.diag(x).clone()
-        enough = tolerance * float(left.sum())
-        rows = left.new_zeros(min(m, len(x)), len(x))  # of the factor's transpose: one for each chosen point
-        chosen: list[int] = []
-        while len(chosen) < len(rows) and float(left.sum()) > enough:
-            i, step = int(left.argmax()), len(chosen)
-            row = kernel(x[i : i + 1], x)[0] - rows[:step, i] @ rows[:step]
-            rows[step] = row / left[i].sqrt()
-            left = (left - rows[step].square()).clamp_min(0)
-            left[i] = 0
-            chosen.append(i)
+        _, chosen = pivoted_rows(kernel.diag(x), lambda i: kernel(x[i : i + 1], x)[0], m, tolerance)
     return x[chosen], chosen
 
 

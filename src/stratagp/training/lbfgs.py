@@ -19,7 +19,12 @@ from stratagp.training.free import gather, scatter, value_and_gradient
 
 @dataclass(frozen=True)
 class Result:
-    """How an optimisation ended."""
+    """How an optimisation ended.
+
+    >>> x = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
+    >>> maximise(lambda: -(x - 3).square().sum(), [x]).converged
+    True
+    """
 
     value: float
     evaluations: int

@@ -144,8 +144,10 @@ def _epochs(
             if stage is not None:
                 stage.maybe_save(show)
         if history.ending == "terminated" and stage is not None:
+            history.ending = "finished"  # as it will have, once the training goes on from what is saved
             stage.save(show)
-            log.warning("training was asked to end, and has left its state after step %d in %s", run.taken, stage.path)
+            if run.world.is_first:
+                log.warning("training was asked to end, and left its state after step %d in %s", run.taken, stage.path)
             raise SystemExit(EXIT_CODE)
         run.end_epoch()
         if best.is_over(history) and history.ending == "finished" and run.taken < total:

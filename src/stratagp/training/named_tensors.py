@@ -36,7 +36,7 @@ def restore_optimiser(mover: Mover, tensors: dict[str, Tensor], known: list[int]
     if mover.optimiser is not None:
         mover.optimiser.state.clear()
         for i in known:
-            mover.optimiser.state[mover.moving[i]] = named_part(tensors, f"optimiser.{i}")
+            mover.optimiser.state[mover.moving[i]] = _beside(mover.moving[i], named_part(tensors, f"optimiser.{i}"))
 
 
 def note_snapshot(snapshot: Snapshot, name: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
@@ -54,5 +54,11 @@ def restore_snapshot(snapshot: Snapshot, name: str, tensors: dict[str, Tensor], 
     """A snapshot as :func:`note_snapshot` has put it."""
     if state["copies"] is None:
         return
-    snapshot.copies = [tensors[f"{name}.{i}"].clone() for i in range(state["copies"])]
-    snapshot.state = {snapshot.moving[i]: named_part(tensors, f"{name}-state.{i}") for i in state["known"]}
+    moving, device = snapshot.moving, snapshot.moving[0].device
+    snapshot.copies = [tensors[f"{name}.{i}"].to(device, copy=True) for i in range(state["copies"])]
+    snapshot.state = {moving[i]: _beside(moving[i], named_part(tensors, f"{name}-state.{i}")) for i in state["known"]}
+
+
+def _beside(parameter: Tensor, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors on the device of a parameter."""
+    return {name: value.to(parameter.device) for name, value in tensors.items()}

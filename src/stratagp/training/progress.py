@@ -42,7 +42,8 @@ class Meter:
     ) -> None:
         self.total, self.batch, self.limit = total, batch, math.inf if seconds is None else seconds
         self.show, self.every, self.clock = show, every, clock
-        self.steps, self.score = 0, math.nan
+        self.steps = self.resumed = 0
+        self.score = math.nan
         self._sum = self._weight = 0.0
         self.start = self.now = self._shown = clock()
 
@@ -57,8 +58,10 @@ class Meter:
             self.report()
 
     def resume(self, steps: int, seconds: float) -> None:
-        """Go on after so many steps and seconds."""
-        self.steps, self.start = steps, self.start - seconds
+        """Go on after so many steps and seconds, and say so."""
+        self.steps = self.resumed = steps
+        self.start -= seconds
+        self.report()
 
     def report(self) -> None:
         """Show where the training stands."""
@@ -89,6 +92,8 @@ class Meter:
     @property
     def text(self) -> str:
         """All of it in a line."""
+        if self.steps and self.steps == self.resumed:
+            return "restored from the checkpoint"
         score = "" if math.isnan(self.score) else f" · score {self.score:.6g}"
         left = "" if math.isinf(self.left) else f" · {timedelta(seconds=round(self.left))} left"
         return f"objective {self.objective:.6g}{score} · {self.rate:,.0f} rows/s{left}"
@@ -116,7 +121,7 @@ def _shown(own: Meter) -> Iterator[Meter]:
     try:
         yield own
     finally:
-        if own.steps:
+        if own.steps > own.resumed:
             own.report()
 
 

@@ -31,6 +31,9 @@ class History:
     ``values`` has the mean objective of each epoch, ``scores`` the score after it and ``times`` the seconds from the
     start to its end. ``ending`` is "finished", "no more progress", "out of time", "diverged", "interrupted" or
     "terminated".
+
+    >>> History(values=[-3.0, -1.0], ending="diverged").cut_short
+    True
     """
 
     values: list[float] = field(default_factory=list)
@@ -72,6 +75,7 @@ class Run:
         self.world, self.wish = world, 0
         self.factor, self.least, self.history = 1.0, -math.inf, History()
         self.taken, self.sum, self.count = 0, 0.0, 0  # batches so far; of this epoch, objectives and how many
+        self.seen = 0  # rows of this process, in this epoch
 
     def step(self, batch: Sequence[Tensor], total: int) -> float:
         """One step up the objective of a batch, one of ``total``; its value before the step.
@@ -87,6 +91,7 @@ class Run:
 
     def _step(self, batch: Sequence[Tensor], done: float) -> float:
         self.mover.clear()
+        self.seen += len(batch[0])
         own, error = self._climb(batch)
         shared = self.world.average(self.mover.moving, own, len(batch[0]), error is not None, self.wish)
         value, fault, self.wish = shared
@@ -106,8 +111,9 @@ class Run:
         """The objective of this process's rows, its gradients left with the parameters; or what went wrong."""
         if not len(batch[0]):
             return None, None
+        device = self.mover.moving[0].device
         try:
-            value = self.objective(*batch)
+            value = self.objective(*(part.to(device) for part in batch))
             if not value.requires_grad:
                 raise InputError("objective does not depend on the parameters that move: check it, and parameters")
             (-value).backward()
@@ -125,11 +131,11 @@ class Run:
         return math.nan
 
     def end_epoch(self) -> None:
-        """Note the mean objective of the epoch; moments that each process took from its own rows are averaged."""
+        """Note the mean objective of the epoch; moments that each process took from its rows are averaged by rows."""
         norms = [part for part in self.good.module.modules() if isinstance(part, _BatchNorm)]
-        self.world.mean(moments for norm in norms for moments in norm.buffers())
+        self.world.mean([moments for norm in norms for moments in norm.buffers()], self.seen)
         self.history.values.append(self.sum / self.count if self.count else math.nan)
-        self.sum, self.count = 0.0, 0
+        self.sum, self.count, self.seen = 0.0, 0, 0
 
     def state(self) -> dict[str, Any]:
         """All that a later process needs to go on, but for tensors."""
@@ -140,6 +146,8 @@ class Run:
         for name in _STATE:
             setattr(self, name, state[name])
         self.history = History(**state["history"])
+        if self.history.ending == "terminated":  # which is why it was saved; from here it goes on
+            self.history.ending = "finished"
 
 
 class Best:

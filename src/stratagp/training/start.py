@@ -1,6 +1,7 @@
 """Where training starts: values for the parameters of a kernel that nobody chose, taken from the data.
 
-A lengthscale starts at the spread of its columns times √D (in D dimensions typical points lie √D further apart), a
+A lengthscale starts at the spread of its columns times √D (in D dimensions typical points lie √D further apart), and
+times √F in a product of F kernels that have one, whose distances add up; a
 period at the strongest one in the targets, and the variances share the variance of standardised targets among the
 summands. Values that the user gave are left alone.
 """
@@ -35,8 +36,9 @@ def start_from_data(kernel: Kernel, x: Any, y: Float[Tensor, " n"], variance: fl
     rows = x[::step]
     with torch.no_grad():
         seen = _points_of_parts(kernel, rows)
+        crowd = _factors(kernel)
         for part, points in seen.items():
-            _start_lengthscale(part, points)
+            _start_lengthscale(part, points, crowd.get(part, 1))
         if any(item.parameter.open and item.name.endswith("period") for item in kernel.named_values()):
             block = slice(0, _ROWS)  # consecutive rows: thinned ones would show aliases
             for part, points in _points_of_parts(kernel, x[block]).items():
@@ -69,10 +71,35 @@ def _points_of_parts(kernel: Kernel, x: Any) -> dict[Kernel, Tensor]:
     return seen
 
 
-def _start_lengthscale(part: Kernel, x: Float[Tensor, "n d"]) -> None:
+def _factors(kernel: Kernel, others: int = 0) -> dict[Kernel, int]:
+    """With how many kernels that have a lengthscale each of them is multiplied, itself included.
+
+    >>> from stratagp import kernels as k
+    >>> list(_factors(k.RBF().on(0) * k.RBF().on(1) * k.Linear() + k.Matern(1.5)).values())
+    [2, 2, 1]
+    """
+    found = {kernel: others + 1} if _has_lengthscale(kernel) else {}
+    for part in kernel.parts:
+        beside = _width(kernel) - _width(part) if isinstance(kernel, Product) else 0
+        found |= _factors(part, others + beside)
+    return found
+
+
+def _width(kernel: Kernel) -> int:
+    """How many kernels with a lengthscale are multiplied; of a sum, in its widest part."""
+    inner = [_width(part) for part in kernel.parts]
+    return int(_has_lengthscale(kernel)) + (sum(inner) if isinstance(kernel, Product) else max(inner, default=0))
+
+
+def _has_lengthscale(kernel: Kernel) -> bool:
+    """Whether it has one of distances; that of periodic kernels is a share of the period."""
+    return isinstance(kernel._modules.get("lengthscale"), Parameter) and not isinstance(kernel, Periodic)
+
+
+def _start_lengthscale(part: Kernel, x: Float[Tensor, "n d"], factors: int) -> None:
     lengthscale = _open(part, "lengthscale")
-    if lengthscale is not None and not isinstance(part, Periodic):  # whose lengthscale is a share of the period
-        spread = spreads(x) * x.shape[1] ** 0.5
+    if lengthscale is not None and _has_lengthscale(part):
+        spread = spreads(x) * (x.shape[1] * factors) ** 0.5
         _assign(lengthscale, spread if lengthscale.per_column else spread.square().mean().sqrt())
 
 

@@ -105,13 +105,20 @@ class World:
             for tensor in tensors:
                 dist.broadcast(tensor.detach(), src=0)
 
-    def mean(self, tensors: Iterable[Tensor]) -> None:
-        """Average tensors of real numbers over the processes, in place: moments that each took from its own rows."""
+    def sum(self, tensor: Tensor) -> Tensor:
+        """The sum of a tensor over the processes, in place."""
         if self.size > 1:
-            for tensor in tensors:
-                if tensor.is_floating_point():
-                    dist.all_reduce(tensor)
-                    tensor /= self.size
+            dist.all_reduce(tensor)
+        return tensor
+
+    def mean(self, tensors: Iterable[Tensor], rows: int) -> None:
+        """Average tensors of real numbers over the processes, in place: moments that each took from ``rows`` rows."""
+        if self.size == 1:
+            return
+        total = float(self.sum(torch.tensor(float(rows), dtype=torch.float64)))
+        for tensor in tensors if total else ():
+            if tensor.is_floating_point():
+                dist.all_reduce(tensor.mul_(rows / total))
 
 
 def join() -> World:

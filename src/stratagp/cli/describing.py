@@ -1,0 +1,64 @@
+"""``stratagp info``: what a saved model is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from stratagp.cli.console import Console, aligned, harmless
+from stratagp.cli.folder import TABLE, Table, read_table_file
+from stratagp.cli.scoring import as_table
+from stratagp.errors import ModelFileError
+from stratagp.persistence import describe
+
+
+def run(console: Console, model: str) -> None:
+    """Tell it from the description in the file, without loading the model."""
+    folder = Path(model)
+    about = describe(folder)
+    table = read_table_file(folder) if (folder / TABLE).exists() else None
+    data = {"class": about.get("class"), "description": about}
+    if table is not None:
+        data |= {"task": table.task, "target": table.target, **table.about}
+    try:
+        text = _words(about, table)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"{folder} is damaged: its description is not what a fit writes ({type(error).__name__} {error})"
+        ) from None
+    console.result(harmless(text), data)
+
+
+def _words(about: dict[str, Any], table: Table | None) -> str:
+    rows = [["class", str(about.get("class"))], ["inference", str(about.get("inference") or "mini-batches")]]
+    rows += [] if table is None else _of_table(table)
+    rows += [["classes", ", ".join(map(str, about["classes"]))]] if about.get("classes") else []
+    rows += [["size", f"{_bytes(about.get('bytes') or 0)} of tensors"]]
+    rows += [["versions", ", ".join(f"{name} {number}" for name, number in about["library"].items())]]
+    lines = [aligned([[" ".join(each.split()) for each in row] for row in rows])]
+    if table is not None and (found := table.about.get("metrics")):
+        every = {"rows held out": found, **table.about.get("baselines", {})}
+        lines += ["", as_table({name: _numbers(each) for name, each in every.items()})]
+    return "\n".join(lines)
+
+
+def _of_table(table: Table) -> list[list[str]]:
+    used = ", ".join(f"{each.name} ({each.kind})" for each in table.columns if each.used)
+    rows = [["task", str(table.task)], ["target", table.target], ["inputs", used]]
+    rows += [["chosen", f"{table.about.get('model')}: {table.about.get('reason')}"]]
+    if counts := table.about.get("rows"):
+        rows += [["rows", f"{counts['train']:,} trained on, {counts['test']:,} held out"]]
+    return rows
+
+
+def _numbers(scores: dict[str, Any]) -> dict[str, float]:
+    return {name: float("nan") if value is None else value for name, value in scores.items()}
+
+
+def _bytes(size: int) -> str:
+    """A size as people read it.
+
+    >>> _bytes(78_248), _bytes(4_750_216)
+    ('78.2 kB', '4.8 MB')
+    """
+    return f"{size / 1e3:.1f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"

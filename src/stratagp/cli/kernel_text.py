@@ -1,0 +1,133 @@
+"""A kernel from its text, ``RBF*Periodic(period=1) + Linear(on="year")``: listed names, literal arguments, no eval."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import inspect
+from typing import Any
+
+from stratagp import kernels
+from stratagp.errors import InputError, StrataGPError
+from stratagp.kernels import Kernel
+
+OF_COLUMNS = (
+    "RBF", "Matern", "Exponential", "RationalQuadratic", "PiecewisePolynomial", "Periodic", "Cosine", "SpectralMixture",
+    "MetricRBF", "Constant", "White", "Linear", "Polynomial", "ArcCosine", "ArcSine", "GaussianUnits", "Brownian",
+    "locally_periodic",
+)  # fmt: skip
+OF_TEXTS = (
+    "Spectrum",
+    "Mismatch",
+    "Wildcard",
+    "Gapped",
+    "GappyPair",
+    "Double",
+    "Triple",
+    "SimilarPairs",
+    "Subsequence",
+)
+_LONGEST = 2000  # letters
+
+
+def parse_kernel(text: str) -> Kernel:
+    """The kernel that a text describes.
+
+    Names stand for kernels with their defaults, ``RBF`` for ``RBF()``; ``+``, ``*`` and ``** 2`` compose them. Columns
+    are chosen by ``on="year"``, ``on=["x", "y"]`` or ``.on("year")``.
+
+    >>> parse_kernel("RBF(lengthscale=2)*Periodic(period=1) + Linear(on='year')")
+    RBF(lengthscale=2, variance=1) * Periodic(lengthscale=1, period=1, variance=1) + Linear(variance=1).on('year')
+    """
+    if len(text) > _LONGEST:
+        raise InputError(f"--kernel has {len(text)} letters: at most {_LONGEST} are read")
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+        found = _Reader(text.strip()).read(tree.body)
+    except SyntaxError as error:
+        raise _at(text.strip(), (error.offset or 1) - 1, error.msg) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"--kernel: {text[:60]!r} cannot be read: it is nested too deeply, or no text") from None
+    if not isinstance(found, Kernel):
+        raise _at(text.strip(), 0, "a number alone is no kernel; Constant is one")
+    return found
+
+
+def _at(text: str, column: int, reason: str) -> InputError:
+    return InputError(f"--kernel: {reason}, at letter {column + 1}: {text[:column]}>>>{text[column:]}")
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def read(self, node: ast.expr) -> Any:
+        if isinstance(node, ast.BinOp):
+            return self._binary(node)
+        if isinstance(node, ast.Name):
+            return self._made(node, node, [], {})
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            return node.value
+        raise self._refuse(node, "kernels, numbers, +, * and ** are understood, not this")
+
+    def _binary(self, node: ast.BinOp) -> Any:
+        left, right = self.read(node.left), self.read(node.right)
+        whole = isinstance(left, Kernel) or isinstance(right, Kernel)
+        try:
+            if isinstance(node.op, ast.Add) and whole:
+                return left + right
+            if isinstance(node.op, ast.Mult) and whole:
+                return left * right
+            if isinstance(node.op, ast.Pow) and isinstance(left, Kernel) and not isinstance(right, Kernel):
+                return left**right
+        except (StrataGPError, TypeError) as error:
+            raise self._refuse(node, str(error)) from None
+        raise self._refuse(node, "kernels are composed by +, * and ** with a whole number")
+
+    def _call(self, node: ast.Call) -> Any:
+        arguments = [self._literal(each) for each in node.args]
+        named = {each.arg: self._literal(each.value) for each in node.keywords if each.arg is not None}
+        if len(named) < len(node.keywords):
+            raise self._refuse(node, "** in arguments is not understood")
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "on" and len(arguments) == 1 and not named:
+            return self._on(node, self.read(node.func.value), arguments[0])
+        if not isinstance(node.func, ast.Name):
+            raise self._refuse(node, 'a kernel has no methods here but .on("column")')
+        return self._made(node, node.func, arguments, named)
+
+    def _made(self, node: ast.expr, name: ast.Name, arguments: list[Any], named: dict[str, Any]) -> Any:
+        if name.id not in (*OF_COLUMNS, *OF_TEXTS):
+            near = difflib.get_close_matches(name.id, [*OF_COLUMNS, *OF_TEXTS], 1, 0.5)
+            hint = f"is it {near[0]}?" if near else f"there are {', '.join(OF_COLUMNS)}; of texts {', '.join(OF_TEXTS)}"
+            raise self._refuse(name, f"there is no kernel {name.id!r}; {hint}")
+        own = {key: value for key, value in named.items() if key != "on"}
+        known = list(inspect.signature(getattr(kernels, name.id)).parameters)
+        if strange := [key for key in own if key not in known]:
+            near = difflib.get_close_matches(strange[0], known, 1, 0.6)
+            hint = f"is it {near[0]}?" if near else f"there are {', '.join([*known, 'on'])}"
+            raise self._refuse(node, f"{name.id} has no argument {strange[0]!r}; {hint}")
+        try:
+            made = getattr(kernels, name.id)(*arguments, **own)
+        except (TypeError, ValueError, StrataGPError) as error:
+            raise self._refuse(node, f"{name.id}: {error}") from None
+        return self._on(node, made, named["on"]) if "on" in named else made
+
+    def _on(self, node: ast.expr, kernel: Any, columns: Any) -> Any:
+        try:
+            return kernel.on(columns)
+        except (AttributeError, StrataGPError) as error:
+            raise self._refuse(node, str(error)) from None
+
+    def _literal(self, node: ast.expr) -> Any:
+        try:
+            return ast.literal_eval(node)
+        except (ValueError, TypeError, SyntaxError):
+            raise self._refuse(node, "arguments are numbers, texts, True, False, None and lists of these") from None
+
+    def _refuse(self, node: ast.expr, reason: str) -> InputError:
+        before = self.text.encode()[: node.col_offset].decode(errors="ignore")
+        return _at(self.text, len(before), reason)

@@ -1,0 +1,109 @@
+"""Rows to train on and rows held out, so that the test asks for nothing that no training row has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from stratagp.cli.columns import Column
+from stratagp.cli.console import Console
+from stratagp.cli.reading import pandas
+from stratagp.errors import InputError
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Rows to train on and rows held out: frames and targets.
+
+    Arguments:
+        rank: of each training row, when it is drawn where not all are taken.
+        categories: columns whose values the model has to have seen.
+        of_classes: whether the same is true of the targets.
+    """
+
+    X: Any
+    y: np.ndarray
+    X_test: Any
+    y_test: np.ndarray
+    rank: np.ndarray
+    categories: tuple[str, ...]
+    of_classes: bool
+
+    def some(self, rows: int | None) -> Parts:
+        """The same with at most so many rows to train on, in their order, and no test of what these do not have."""
+        if rows is None or rows >= len(self.y):
+            return self
+        kept = np.sort(np.argsort(self.rank)[:rows])
+        fewer = replace(self, X=self.X.iloc[kept], y=self.y[kept], rank=self.rank[kept])
+        strange = _strange(fewer)
+        return replace(fewer, X_test=fewer.X_test[~strange], y_test=fewer.y_test[~strange])
+
+
+def hold_out(
+    X: Any, y: np.ndarray, columns: Sequence[Column], task: str, test: float, seed: int, console: Console
+) -> Parts:
+    """Draw the rows of the test, with the same shares of classes where these allow it.
+
+    A row whose category or class no training row has becomes a training row, which is said.
+    """
+    of_classes = task == "classification"
+    categories = tuple(each.name for each in columns if each.kind == "category")
+    if not test:
+        parts = Parts(X, y, X.iloc[:0], y[:0], np.arange(len(y)), categories, of_classes)
+        return replace(parts, rank=_rank(parts, seed))
+    labels = _strata(y, test, console) if of_classes else None
+    try:
+        X, X_test, y, y_test = train_test_split(X, y, test_size=test, random_state=seed, stratify=labels)
+    except ValueError as error:
+        raise InputError(f"--test {test} cannot be held out of {len(y)} rows: {error}") from None
+    parts = _moved(Parts(X, y, X_test, y_test, np.arange(len(y)), categories, of_classes), console)
+    return replace(parts, rank=_rank(parts, seed))
+
+
+def _strata(y: np.ndarray, test: float, console: Console) -> np.ndarray | None:
+    counts = np.unique(y, return_counts=True)[1]
+    held = max(1, round(test * len(y)))
+    if counts.min() > 1 and held >= len(counts) and len(y) - held >= len(counts):
+        return y
+    console.warn("classes with very few rows: the test rows are drawn without regard to classes")
+    return None
+
+
+def _strange(parts: Parts) -> np.ndarray:
+    """Which test rows have a category or class that no training row has."""
+    found = ~np.isin(parts.y_test, parts.y) if parts.of_classes else np.zeros(len(parts.y_test), dtype=bool)
+    for name in parts.categories:
+        values = parts.X_test[name]
+        found = found | (values.notna() & ~values.isin(parts.X[name])).to_numpy()
+    return found
+
+
+def _moved(parts: Parts, console: Console) -> Parts:
+    strange = _strange(parts)
+    if not strange.any():
+        return parts
+    console.warn(
+        f"{int(strange.sum())} of {len(strange)} rows drawn for the test have a category or class that no training row "
+        "has: they are trained on"
+    )
+    X = pandas().concat([parts.X, parts.X_test[strange]])
+    y = np.concatenate([parts.y, parts.y_test[strange]])
+    return replace(parts, X=X, y=y, X_test=parts.X_test[~strange], y_test=parts.y_test[~strange])
+
+
+def _rank(parts: Parts, seed: int) -> np.ndarray:
+    """The order of the draw: at random, but a row of each category and class comes first."""
+    order = np.random.default_rng(seed).permutation(len(parts.y))
+    first = np.zeros(len(order), dtype=bool)
+    for name in parts.categories:
+        values = parts.X[name].iloc[order]
+        first |= (values.notna() & ~values.duplicated()).to_numpy()
+    if parts.of_classes:
+        first[np.unique(parts.y[order], return_index=True)[1]] = True
+    rank = np.empty(len(order), dtype=int)
+    rank[order[np.argsort(~first, kind="stable")]] = np.arange(len(order))
+    return rank

@@ -1,0 +1,96 @@
+"""Training within a time limit: how many rows and epochs fit into it, from short trials on this machine.
+
+The cost of an exact process grows with the cube of the rows at most, that of all others with the rows. What was chosen
+becomes part of the settings, so that a repetition makes the same steps however fast the machine is then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stratagp.cli.models import Choice
+
+_LEAST, _TRIAL = 50, 500  # rows of the first trial: a quarter of all, between these
+_BATCH_TRIAL = 2000  # rows of trials by mini-batches
+
+
+class Plan(NamedTuple):
+    """A model with its rows and epochs; None stands for all, and for the usual number."""
+
+    choice: Choice
+    rows: int | None
+    epochs: int | None
+    word: str = ""
+
+
+Fit = Callable[[Choice, int, int | None], Any]
+"""``fit(choice, rows, epochs)``: train on so many rows."""
+
+
+def plan(choice: Choice, n: int, seconds: float, usual: int, fit: Fit, sparse: bool) -> Plan:
+    """What to train in about so many seconds.
+
+    Arguments:
+        choice: the model without a limit.
+        n: how many rows there are.
+        usual: epochs of mini-batches without a limit.
+        fit: trains a model on some rows, for a trial.
+        sparse: whether a sparse model may take the place of an exact one.
+    """
+    if choice.by_batches:
+        return _batches(choice, n, seconds, usual, fit)
+    start = time.perf_counter()
+    rows = _grow(choice, n, seconds, fit, 3.0 if choice.model == "exact" else 1.0)
+    left = seconds - (time.perf_counter() - start)
+    if rows == n:
+        return Plan(choice, None, None)
+    if sparse and choice.model == "exact" and left > 0.2 * seconds:
+        other = choice.__class__("sparse", "the exact process would take longer than the time limit")
+        rows = _grow(other, n, left, fit, 1.0)
+        return Plan(other, None if rows == n else rows, None, f"a sparse model of {rows:,} of {n:,} rows fits into")
+    return Plan(choice, rows, None, f"{rows:,} of {n:,} rows fit into")
+
+
+def _grow(choice: Choice, n: int, seconds: float, fit: Fit, power: float) -> int:
+    """The most rows whose training fits into the time that is left, by trials on more and more of them."""
+    start, rows = time.perf_counter(), min(n, max(_LEAST, min(n // 4, _TRIAL)))
+    while True:
+        took = _timed(fit, choice, rows, None)
+        left = seconds - (time.perf_counter() - start)
+        able = int(rows * max(left / took, 0.0) ** (1 / power))
+        if able >= n:
+            return n
+        if able < 4 * rows:  # another trial would take the time of the training itself
+            return max(2, min(rows if able < rows else able, n))
+        rows *= 2
+
+
+def _batches(choice: Choice, n: int, seconds: float, usual: int, fit: Fit) -> Plan:
+    """Epochs of mini-batches, from two trials of which the longer one clearly takes longer."""
+    rows = min(n, _BATCH_TRIAL)
+    spent = longer = _timed(fit, choice, rows, 1)
+    short, trial = longer, 1
+    while longer < 1.5 * short and spent <= seconds / 4:
+        short, trial = longer, 4 * trial
+        longer = _timed(fit, choice, rows, trial)
+        spent += longer
+    an_epoch = longer if trial == 1 else max(longer - short, 0.1 * longer) / (0.75 * trial)
+    left = seconds - spent - max(longer - trial * an_epoch, 0.0)
+    an_epoch *= n / rows
+    epochs = int(left / an_epoch)
+    if epochs >= usual:
+        return Plan(choice, None, None)
+    if epochs >= 1:
+        return Plan(choice, None, epochs, f"{epochs} epochs fit into")
+    some = int(np.clip(n * left / an_epoch, min(n, _TRIAL), n))
+    return Plan(choice, some, 1, f"one epoch of {some:,} of {n:,} rows fits into")
+
+
+def _timed(fit: Fit, choice: Choice, rows: int, epochs: int | None) -> float:
+    start = time.perf_counter()
+    fit(choice, rows, epochs)
+    return max(time.perf_counter() - start, 1e-9)

@@ -1,0 +1,29 @@
+"""How good predictions are: errors, densities, whether the error bars hold, and how sure classes are.
+
+Numbers about regression take one number a row, ``n`` or ``n 1``; those about classes take labels and probabilities.
+Every argument is checked: rows that do not match, NaN, and what is no probability are errors.
+"""
+
+from stratagp.metrics.calibration import Reliability as Reliability
+from stratagp.metrics.calibration import ece as ece
+from stratagp.metrics.calibration import ece_interval as ece_interval
+from stratagp.metrics.calibration import reliability as reliability
+from stratagp.metrics.classes import brier as brier
+from stratagp.metrics.classes import f1 as f1
+from stratagp.metrics.classes import log_loss as log_loss
+from stratagp.metrics.densities import crps as crps
+from stratagp.metrics.densities import crps_samples as crps_samples
+from stratagp.metrics.densities import msll as msll
+from stratagp.metrics.densities import nlpd as nlpd
+from stratagp.metrics.densities import pit as pit
+from stratagp.metrics.densities import pit_samples as pit_samples
+from stratagp.metrics.intervals import coverage as coverage
+from stratagp.metrics.intervals import interval_coverage as interval_coverage
+from stratagp.metrics.intervals import interval_width as interval_width
+from stratagp.metrics.intervals import pinball as pinball
+from stratagp.metrics.points import mae as mae
+from stratagp.metrics.points import nmse as nmse
+from stratagp.metrics.points import rmse as rmse
+from stratagp.metrics.points import smse as smse
+from stratagp.metrics.separation import bhattacharyya as bhattacharyya
+from stratagp.metrics.separation import bhattacharyya_margin as bhattacharyya_margin

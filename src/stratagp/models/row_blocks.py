@@ -1,0 +1,115 @@
+"""The covariance of many rows as something to multiply by: blocks of rows, shared among processes.
+
+A process has a stretch of the rows of ``K``. Where these fit into memory in single precision they are kept; otherwise
+they are computed anew for each product. What a process has multiplied, all of them then know.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.kernels import Kernel
+from stratagp.linalg.pivoted import pivoted_rows
+from stratagp.models.memory import available_memory
+from stratagp.training.world import World
+
+_SHARE = 0.6  # of the memory that is free, for rows that are kept
+_CHUNK = 2**23  # numbers of a block that is computed at once
+
+
+class RowBlocks:
+    """``K = k(x, x)`` times columns.
+
+    Arguments:
+        kernel: the covariance function.
+        x: the points of all rows.
+        keep: whether this process keeps its rows in single precision; where it is None, if they fit into memory.
+
+    >>> from stratagp import kernels as k
+    >>> x = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    >>> RowBlocks(k.Linear(), x) @ torch.tensor([[2.0], [3.0]], dtype=torch.float64)
+    tensor([[0.],
+            [3.]], dtype=torch.float64)
+    """
+
+    def __init__(self, kernel: Kernel, x: Any, keep: bool | None = None) -> None:
+        self.kernel, self.x, self.world = kernel, x, World()
+        self._pivoted: tuple[int, Tensor] | None = None
+        n = len(x)
+        first, stop = (n * each // self.world.size for each in (self.world.rank, self.world.rank + 1))
+        self.own = range(first, stop)
+        self.kept = self._all() if (self._fit() if keep is None else keep) else None
+
+    def pivoted(self, rank: int) -> Float[Tensor, "r n"]:
+        """``R`` with ``RᵀR ≈ K``, of at most so many rows; made once, however many systems it serves."""
+        if self._pivoted is None or self._pivoted[0] != rank:
+            with torch.no_grad():
+                diagonal, row = self.kernel.diag(self.x), lambda i: self.kernel(self.x[i : i + 1], self.x)[0]
+                self._pivoted = rank, self._of_first(pivoted_rows(diagonal, row, rank)[0])
+        return self._pivoted[1]
+
+    def chunks(self) -> Iterator[slice]:
+        """The rows of this process, as many at once as a bounded block allows."""
+        step = max(1, _CHUNK // max(1, len(self.x)))
+        for start in range(self.own.start, self.own.stop, step):
+            yield slice(start, min(start + step, self.own.stop))
+
+    def block(self, rows: slice) -> Float[Tensor, "r n"]:
+        """Some rows of ``K``, with gradients where they are enabled."""
+        return self.kernel(self.x[rows], self.x)
+
+    def __matmul__(self, v: Float[Tensor, "n s"]) -> Float[Tensor, "n s"]:
+        """``K v``, to single precision where rows are kept."""
+        if self.kept is None:
+            return self.exact(v)
+        found = torch.zeros_like(v)
+        found[self.own.start : self.own.stop] = (self.kept @ v.to(self.kept)).to(v)
+        return self.world.sum(found)
+
+    def exact(self, v: Float[Tensor, "n s"]) -> Float[Tensor, "n s"]:
+        """``K v`` in the precision of the kernel, from rows that are computed for it."""
+        found = torch.zeros_like(v)
+        with torch.no_grad():
+            for rows in self.chunks():
+                found[rows] = self.block(rows) @ v
+        return self.world.sum(found)
+
+    def _of_first(self, rows: Float[Tensor, "r n"]) -> Float[Tensor, "p n"]:
+        """Rows as the first process has them: other machines might round otherwise, and choose others."""
+        count = self.world.from_first(len(rows))
+        same = rows if len(rows) == count else rows.new_empty(count, rows.shape[1])
+        self.world.copy_first([same])
+        return same
+
+    def _fit(self) -> bool:
+        """Whether the rows of each process fit into what it may take of its device's memory."""
+        free = _free_memory(self._device())
+        own = free is None or 4 * len(self.own) * len(self.x) <= _SHARE * free
+        return all(self.world.all_have(own))
+
+    def _device(self) -> torch.device:
+        with torch.no_grad():
+            return self.kernel.diag(self.x[:1]).device
+
+    def _all(self) -> Float[Tensor, "r n"]:
+        with torch.no_grad():
+            kept = torch.empty(len(self.own), len(self.x), dtype=torch.float32, device=self._device())
+            for rows in self.chunks():
+                kept[rows.start - self.own.start : rows.stop - self.own.start] = self.block(rows)
+        return kept
+
+
+def _free_memory(device: torch.device) -> float | None:
+    """The share of this process in what a device has left; None where that is not known."""
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # processes of this machine
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0] / math.ceil(local / torch.cuda.device_count())
+    free = available_memory()
+    return None if free is None else free / local

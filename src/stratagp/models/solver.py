@@ -1,0 +1,100 @@
+"""Systems with the noisy covariance of many rows, by conjugate gradients and refinement."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.linalg.conjugate import LowRankPlusDiagonal, Solution, conjugate_gradients
+from stratagp.models.row_blocks import RowBlocks
+
+ROUGH = 1e-3  # residual of a solve within training, and of one that the next round refines
+_ROUNDS = 5  # of refinement, each of which gains about three digits
+
+
+class Bounded(NamedTuple):
+    """Columns ``x``, what is left of ``b − C x``, and what ``bᵀC⁻¹b`` may be more than :meth:`quadratic`."""
+
+    b: Float[Tensor, "n s"]
+    x: Float[Tensor, "n s"]
+    left: Float[Tensor, "n s"]
+    bound: Float[Tensor, " s"]
+    iterations: int
+
+    def quadratic(self) -> Float[Tensor, " s"]:
+        """``bᵀC⁻¹b`` of each column, from below."""
+        return (self.x * (self.b + self.left)).sum(0)
+
+
+class Solver:
+    """``C⁻¹ b`` for ``C = K + diag(noise)``.
+
+    Arguments:
+        blocks: ``K``.
+        noise: the noise variance of each row, positive.
+        rank: of the preconditioner.
+        most: iterations, at most.
+    """
+
+    def __init__(self, blocks: RowBlocks, noise: Float[Tensor, " n"], rank: int, most: int) -> None:
+        self.blocks, self.noise, self.most = blocks, noise, most
+        self.near = LowRankPlusDiagonal(blocks.pivoted(rank), noise)
+
+    def solve(self, b: Float[Tensor, "n s"], tolerance: float, enough: float = math.inf) -> Solution:
+        """To a residual by the recurrence; products are those of rows that are kept, in single precision."""
+        world = self.blocks.world
+        return conjugate_gradients(
+            self._product, b, self.near.solve, tolerance, self.most, enough, lambda flags: world.copy_first([flags])
+        )
+
+    def bounded(self, b: Float[Tensor, "n s"], tolerance: float, enough: float) -> Bounded:
+        """To a residual ``r`` in full precision with ``rᵀP⁻¹r ≤ enough``, refined like :meth:`refined`.
+
+        ``RᵀR`` of the preconditioner leaves no negative eigenvalue of ``K``, so that ``P ⪯ C``, and the quadratic form
+        ``bᵀC⁻¹b`` is too small by ``rᵀC⁻¹r ≤ rᵀP⁻¹r``.
+        """
+        best, world = Bounded(b, torch.zeros_like(b), b, self._energy(b), 0), self.blocks.world
+        for number in range(_ROUNDS if b.shape[1] else 0):
+            found = self.solve(best.left, 1.0 if number else tolerance, enough)
+            x, before = best.x + found.x, float(best.bound.max())
+            left = b - self._exact(x)
+            bound = self._energy(left)
+            better = bound < best.bound
+            world.copy_first([better])
+            x, left = torch.where(better, x, best.x), torch.where(better, left, best.left)
+            bound = torch.where(better, bound, best.bound)
+            best = Bounded(b, x, left, bound, best.iterations + found.iterations)
+            reached = float(best.bound.max())
+            if world.from_first(reached <= enough or reached > 0.5 * before):
+                break
+        return best
+
+    def refined(self, b: Float[Tensor, "n s"], tolerance: float) -> tuple[Float[Tensor, "n s"], float, int]:
+        """To a residual ``|b − C x| / |b|`` in full precision: the solution, what was reached, and the iterations.
+
+        Each round solves for what the last one has left (iterative refinement); one that makes it worse is dropped.
+        """
+        x, left, iterations, reached = torch.zeros_like(b), b, 0, math.inf
+        for _ in range(_ROUNDS):
+            found = self.solve(left, max(ROUGH, 0.5 * tolerance))
+            new, iterations = x + found.x, iterations + found.iterations
+            left = b - self._exact(new)
+            before, now = reached, float((left.norm(dim=0) / b.norm(dim=0).clamp_min(1e-300)).max())
+            if self.blocks.world.from_first(not now >= before):
+                x, reached = new, now
+            if self.blocks.world.from_first(reached <= tolerance or not reached <= 0.5 * before):
+                break
+        return x, reached, iterations
+
+    def _energy(self, r: Float[Tensor, "n s"]) -> Float[Tensor, " s"]:
+        return (r * self.near.solve(r)).sum(0)
+
+    def _exact(self, x: Float[Tensor, "n s"]) -> Float[Tensor, "n s"]:
+        return self.blocks.exact(x).addcmul_(self.noise[:, None], x)
+
+    def _product(self, v: Float[Tensor, "n s"]) -> Float[Tensor, "n s"]:
+        return (self.blocks @ v).addcmul_(self.noise[:, None], v)

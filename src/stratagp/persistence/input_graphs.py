@@ -1,0 +1,85 @@
+"""From a table of numbers to the points that a model sees: categories by their number, scaling inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from stratagp.errors import UnsupportedError
+
+
+class InputGraph(nn.Module):
+    """Rows ``n d`` with one number for each column of the table, or images, as points.
+
+    Numbers are as they are, dates and durations in days (since 1970-01-01), and a category is its number in the list of
+    categories, from 0. ``about`` says which column is which.
+
+    Arguments:
+        model: a fitted estimator.
+    """
+
+    centre: Tensor
+    spread: Tensor
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        inputs = model.inputs_
+        _refuse_objects(inputs)
+        self.images = hasattr(inputs, "shape")
+        self.dtype = torch.float32 if self.images else torch.float64
+        encoder = getattr(inputs, "encoder", None)
+        self.sizes: dict[int, int] = {} if encoder is None or encoder.encoding == "codes" else encoder.sizes
+        self.shape = tuple(inputs.shape) if self.images else (int(model.n_features_in_),)
+        for name, value, default in (("centre", inputs.centre, 0.0), ("spread", inputs.scale, 1.0)):
+            given = torch.tensor(default) if value is None else value.clone()
+            self.register_buffer(name, given.to(self.dtype))
+        self.about = {} if self.images else _columns(model, encoder)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The points of rows."""
+        if self.images:
+            x = x[:, None] if len(self.shape) == 2 else x
+        elif self.sizes:
+            x = torch.cat([self._block(x[:, i : i + 1], i) for i in range(self.shape[0])], 1)
+        return (x - self.centre) / self.spread
+
+    def _block(self, column: Tensor, place: int) -> Tensor:
+        """A column as it is, or the indicators of its category."""
+        size = self.sizes.get(place)
+        return column if size is None else (column == torch.arange(size).to(column)).to(column)
+
+    def numbers(self, points: Tensor) -> Tensor:
+        """The rows of points: what would have to be given for these; for the test of a graph."""
+        x = points * self.spread + self.centre
+        if self.images:
+            return x[:, 0] if len(self.shape) == 2 else x
+        found, start = [], 0
+        for place in range(self.shape[0]):
+            size = self.sizes.get(place)
+            block = x[:, start : start + (size or 1)]
+            found.append(block if size is None else block.argmax(1, keepdim=True).to(x))
+            start += block.shape[1]
+        return torch.cat(found, 1)
+
+
+def _refuse_objects(inputs: Any) -> None:
+    """Refuse inputs that are no table of columns, and no images."""
+    if inputs.objects or getattr(inputs, "anchors", None):
+        raise UnsupportedError(
+            "export is for tables of numbers and categories, and for images: objects such as texts and graphs are "
+            "compared by code that a graph cannot hold; save the model instead"
+        )
+    if getattr(inputs, "widths", None) is not None:
+        raise UnsupportedError(
+            "export is for one table: fit on one with views as groups of its columns, or save the model instead"
+        )
+
+
+def _columns(model: Any, encoder: Any) -> dict[str, Any]:
+    """The columns of ``x`` in their order, and the categories of those that have some, in theirs."""
+    names = [str(name) for name in getattr(model, "feature_names_in_", [])]
+    names = names or [f"x{i}" for i in range(int(model.n_features_in_))]
+    known = {} if encoder is None else encoder.categories
+    return {"columns": names, "categories": {str(name): [str(value) for value in own] for name, own in known.items()}}

@@ -1,0 +1,92 @@
+"""What pictures ask of models, of our own and of others in the manner of scikit-learn."""
+
+from __future__ import annotations
+
+import inspect
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
+from sklearn.utils.validation import check_is_fitted
+
+from stratagp.errors import InputError
+
+
+def check_regressor(model: Any, picture: str) -> None:
+    """Refuse what is no fitted regressor."""
+    if not isinstance(model, BaseEstimator) or not is_regressor(model):
+        raise InputError(f"{picture} is about a regressor, got {type(model).__name__}")
+    check_is_fitted(model)
+
+
+def check_classifier(model: Any, picture: str) -> None:
+    """Refuse what is no fitted classifier."""
+    if not isinstance(model, BaseEstimator) or not is_classifier(model):
+        raise InputError(f"{picture} is about a classifier, got {type(model).__name__}")
+    check_is_fitted(model)
+
+
+def check_level(level: Any, name: str = "level") -> float:
+    """A probability that is neither 0 nor 1."""
+    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
+        raise InputError(f"{name} must lie between 0 and 1, such as 0.95, got {level!r}")
+    return float(level)
+
+
+def check_count(value: Any, name: str, least: int) -> int:
+    """A whole number."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return int(value)
+
+
+def moments(model: Any, X: Any, of: str = "y") -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of one target at each row."""
+    options = options_of(model.predict, of)
+    if "return_std" not in inspect.signature(model.predict).parameters:
+        raise InputError(f"{type(model).__name__} predicts no standard deviations: predict(X, return_std=True)")
+    mean, std = (np.asarray(part) for part in model.predict(X, return_std=True, **options))
+    return one_target(mean), std
+
+
+def interval(model: Any, X: Any, level: float, of: str = "y") -> tuple[np.ndarray, np.ndarray]:
+    """The ends of the model's own interval, or of a Gaussian one where it has mean and deviation alone."""
+    if hasattr(model, "predict_interval"):
+        low, high = model.predict_interval(X, level, **options_of(model.predict_interval, of))
+        return one_target(np.asarray(low)), np.asarray(high)
+    mean, std = moments(model, X, of)
+    reach = NormalDist().inv_cdf(0.5 + level / 2)
+    return mean - reach * std, mean + reach * std
+
+
+def options_of(method: Any, of: str) -> dict[str, str]:
+    """``of`` where a method knows it; observations are what all methods are about else."""
+    if of not in ("y", "f"):
+        raise InputError(f"of must be 'y' for observations or 'f' for the function without noise, got {of!r}")
+    if "of" in inspect.signature(method).parameters:
+        return {"of": of}
+    if of == "f":
+        raise InputError("of='f' is for GPRegressor and StudentTProcessRegressor; this model answers about y alone")
+    return {}
+
+
+def draws(model: Any, X: Any, count: int, random_state: int) -> np.ndarray:
+    """Joint draws ``n s`` of the function, or of observations where a model draws no others."""
+    if not hasattr(model, "sample_y"):
+        raise InputError(f"n_samples must be 0 for {type(model).__name__}, which draws no functions (sample_y)")
+    known = "of" in inspect.signature(model.sample_y).parameters
+    return np.asarray(model.sample_y(X, count, random_state=random_state, **({"of": "f"} if known else {})))
+
+
+def one_target(values: np.ndarray) -> np.ndarray:
+    """Refuse predictions of several targets."""
+    if values.ndim != 1:
+        raise InputError(f"the model predicts {values.shape[1]} targets, and a picture has room for one: fit one each")
+    return values
+
+
+def names_of(model: Any) -> list[str]:
+    """The names of the columns that a model has learnt from."""
+    names = getattr(model, "feature_names_in_", None)
+    return [f"x{i}" for i in range(model.n_features_in_)] if names is None else [str(name) for name in names]

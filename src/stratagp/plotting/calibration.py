@@ -1,0 +1,148 @@
+"""Whether predictions hold what they promise: shares, intervals and residuals of rows that were not learnt from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom
+
+from stratagp import metrics
+from stratagp.errors import InputError
+from stratagp.plotting.answers import check_classifier, check_level, check_regressor, interval, moments
+from stratagp.plotting.rows import Rows, name_of, numbers
+from stratagp.plotting.style import BAND, BLUE, ORANGE, SKY, add_legend, ink, one_axes, percent, tidy_dates
+
+_BARS = 0.15  # the height of the tallest bar of counts
+_LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+
+
+def reliability(
+    model: Any, X: Any, y: Any, *, of: Any = None, bins: int = 10, level: float = 0.95, ax: Any = None
+) -> Any:
+    """How often the most probable class is right against its probability, with binomial intervals.
+
+    Bars at the bottom tell how many rows each bin has, the legend the expected calibration error with its interval.
+
+    Arguments:
+        model: a fitted classifier with ``predict_proba``.
+        X, y: rows that it has not learnt from, and their classes.
+        of: a class, whose own probability is looked at instead.
+        bins: of the probability.
+        level: of the intervals.
+
+    >>> from matplotlib.figure import Figure
+    >>> from stratagp import GPClassifier
+    >>> X = np.random.default_rng(0).normal(size=(80, 1))
+    >>> gp = GPClassifier().fit(X[:40], X[:40, 0] > 0)
+    >>> reliability(gp, X[40:], X[40:, 0] > 0, ax=Figure().subplots()).get_xlabel()
+    'probability of the most probable class'
+    """
+    check_classifier(model, "reliability")
+    p, names = model.predict_proba(X), model.classes_
+    found = metrics.reliability(y, p, names, of, bins, level)
+    error = metrics.ece(y, p, names, of, bins)
+    low, high = metrics.ece_interval(y, p, names, of, bins, level)
+    what = "of the most probable class" if of is None else f"of {of}"
+    label = f"error {error:.3f} ({low:.3f} to {high:.3f})"
+    return draw_reliability(one_axes(ax), found, f"probability {what}", label)
+
+
+def draw_reliability(ax: Any, found: metrics.Reliability, name: str, label: str) -> Any:
+    """Shares of rows against their probability, which ``name`` calls; ``label`` is what the legend says."""
+    some = found.rows > 0
+    ends = np.abs(np.stack([found.share - found.lower, found.upper - found.share]))[:, some]
+    ax.plot([0, 1], [0, 1], color=ink(ax), linewidth=0.8, linestyle=":", label="as it should be")
+    ax.errorbar(found.probability[some], found.share[some], ends, fmt="o-", color=BLUE, capsize=3, label=label)
+    width = np.diff(found.edges)
+    ax.bar(found.edges[:-1], _BARS * found.rows / found.rows.max(), width, align="edge", color=ORANGE, alpha=0.35)
+    ax.set(xlabel=name, ylabel="share of rows", xlim=(0, 1), ylim=(0, 1.02))
+    add_legend(ax, loc="upper left")
+    return ax
+
+
+def coverage_curve(model: Any, X: Any, y: Any, *, levels: Sequence[float] = _LEVELS, ax: Any = None) -> Any:
+    """The share of targets inside the model's intervals against their level, and where chance alone would put it.
+
+    The band holds 95 % of what a right model gives on so many rows (binomial); above it intervals are too wide, below
+    too narrow.
+
+    Arguments:
+        model: a fitted regressor.
+        X, y: rows that it has not learnt from, and their targets.
+        levels: of the intervals.
+
+    >>> from matplotlib.figure import Figure
+    >>> from stratagp import GPRegressor
+    >>> X = np.random.default_rng(0).normal(size=(80, 1))
+    >>> gp = GPRegressor(max_iterations=0).fit(X[:40], X[:40, 0])
+    >>> coverage_curve(gp, X[40:], X[40:, 0], ax=Figure().subplots()).get_ylabel()
+    'share of targets inside'
+    """
+    check_regressor(model, "coverage_curve")
+    targets = numbers(y, len(X))
+    chosen = np.sort([check_level(level, "levels") for level in levels])
+    ends = [interval(model, X, float(level)) for level in chosen]
+    shares = np.array([np.mean((low <= targets) & (targets <= high)) for low, high in ends])
+    return draw_coverage(one_axes(ax), chosen, shares, len(targets))
+
+
+def draw_coverage(ax: Any, chosen: np.ndarray, shares: np.ndarray, n: int) -> Any:
+    """Observed shares of n rows against the levels, and the band of what chance alone gives."""
+    low, high = (binom.ppf(tail, n, chosen) / n for tail in (0.025, 0.975))
+    ax.fill_between(chosen, low, high, color=ink(ax), alpha=0.15, linewidth=0, label="95 % by chance")
+    ax.plot([0, 1], [0, 1], color=ink(ax), linewidth=0.8, linestyle=":")
+    ax.plot(chosen, shares, "o-", color=BLUE, markersize=4, label=f"observed, {n} rows")
+    ax.set(xlabel="level of the interval", ylabel="share of targets inside", xlim=(0, 1), ylim=(0, 1))
+    add_legend(ax, loc="upper left")
+    return ax
+
+
+def residuals(
+    model: Any, X: Any, y: Any, *, against: Any = None, level: float = 0.95, target: str | None = None, ax: Any = None
+) -> Any:
+    """Residuals in standard deviations of their prediction, ``(y − m)/s``, against the prediction or a column.
+
+    The band is where a Gaussian with these deviations has ``level`` of them; the legend tells how many are there. Any
+    pattern is something that the model has missed.
+
+    Arguments:
+        model: a fitted regressor with ``predict(X, return_std=True)``.
+        X, y: rows that it has not learnt from, and their targets.
+        against: the name or number of a column of numbers; the predicted mean where left out.
+        target: the name of the target and its unit.
+
+    >>> from matplotlib.figure import Figure
+    >>> from stratagp import GPRegressor
+    >>> X = np.random.default_rng(0).normal(size=(80, 1))
+    >>> gp = GPRegressor(max_iterations=0).fit(X[:40], X[:40, 0])
+    >>> residuals(gp, X[40:], X[40:, 0], target="height (m)", ax=Figure().subplots()).get_xlabel()
+    'predicted height (m)'
+    """
+    check_regressor(model, "residuals")
+    mean, std = moments(model, X)
+    targets = numbers(y, len(mean))
+    values, name = mean, f"predicted {name_of(y, target)}"
+    if against is not None:
+        rows = Rows(X, model)
+        j = rows.position(against)
+        if not rows.is_number(j, model):
+            raise InputError(f"against: {rows.names[j]!r} is a category, and an axis needs numbers")
+        values, name = rows.column(j), rows.names[j]
+    return draw_residuals(one_axes(ax), values, (targets - mean) / std, name, check_level(level))
+
+
+def draw_residuals(ax: Any, values: np.ndarray, z: np.ndarray, name: str, level: float) -> Any:
+    """Residuals ``z`` in standard deviations against ``values``, which ``name`` calls."""
+    reach = NormalDist().inv_cdf(0.5 + level / 2)
+    share = f"{percent(level)} expected, {percent(round(float(np.mean(np.abs(z) <= reach)), 3))} found"
+    ax.axhspan(-reach, reach, color=SKY, alpha=BAND, linewidth=0, label=share)
+    ax.axhline(0, color=BLUE, linewidth=0.8)
+    ax.plot(values, z, ".", color=ink(ax), markersize=4, alpha=0.7)
+    tidy_dates(ax.xaxis, values)
+    edge = 1.15 * max(reach, float(np.abs(z).max()))
+    ax.set(xlabel=name, ylabel="residual / standard deviation", ylim=(-edge, edge))
+    add_legend(ax)
+    return ax

@@ -1,0 +1,64 @@
+"""Whether a classifier knows where it is wrong: how sure it is of rows that it gets right, and of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stratagp.errors import InputError
+from stratagp.plotting.answers import check_classifier, check_count
+from stratagp.plotting.rows import labels
+from stratagp.plotting.style import BLUE, ORANGE, add_legend, one_axes
+
+_LEAST = 1e-6  # margins are drawn from here on
+_HEADROOM = 1.35  # above the tallest bar, for the legend
+
+
+def certainty_histogram(model: Any, X: Any, y: Any, *, of: str = "scores", bins: int = 30, ax: Any = None) -> Any:
+    """How far apart the two most probable classes are, in rows that are predicted right and in rows that are not.
+
+    The margin is ``certainty(X)`` of the model, the Bhattacharyya distance of what it believes about the two classes,
+    on a logarithmic axis; smaller ones than 1e-6 are in the first bin. Heights are shares of each group, so that both
+    are visible; how many rows these are is in the legend.
+
+    Arguments:
+        model: a fitted classifier with ``certainty``: :class:`~stratagp.GPDRFClassifier`,
+            :class:`~stratagp.DRFClassifier`, :class:`~stratagp.AutoGPClassifier`, ….
+        X, y: rows that it has not learnt from, and their classes.
+        of: "scores" or "probabilities", as in ``certainty``.
+        bins: of equal width on the logarithmic axis.
+
+    >>> from matplotlib.figure import Figure
+    >>> from stratagp import DRFClassifier
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(100, 1))
+    >>> drf = DRFClassifier(n_layers=1, n_features=5, max_epochs=1, random_state=0).fit(X, X[:, 0] > 0)
+    >>> ax = certainty_histogram(drf, X, X[:, 0] > 0, ax=Figure().subplots())
+    >>> ax.get_xscale()
+    'log'
+    """
+    check_classifier(model, "certainty_histogram")
+    if not hasattr(model, "certainty"):
+        raise InputError(f"certainty_histogram needs certainty(X), which {type(model).__name__} has not")
+    count = check_count(bins, "bins", 1)
+    margin = np.maximum(model.certainty(X, of=of), _LEAST)
+    right = model.predict(X) == labels(y, len(margin))
+    low, high = np.log10(margin.min()), np.log10(margin.max())
+    edges = np.logspace(low, high if high > low else low + 1, count + 1)
+    edges[0], edges[-1] = margin.min(), max(margin.max(), edges[-1])
+    ax = one_axes(ax)
+    for rows, name, colour in ((right, "right", BLUE), (~right, "wrong", ORANGE)):
+        if not rows.any():
+            ax.plot([], [], color=colour, label=f"{name}: no rows")
+            continue
+        middle = np.median(margin[rows])
+        share = np.full(rows.sum(), 1 / rows.sum())
+        options: dict[str, Any] = {"weights": share, "color": colour}
+        ax.hist(margin[rows], edges, alpha=0.45, label=f"{name}: {rows.sum()} rows", **options)
+        ax.hist(margin[rows], edges, histtype="step", linewidth=1.4, **options)
+        ax.axvline(middle, color=colour, linewidth=1.2, linestyle="--")
+    ax.set(xscale="log", xlabel=f"margin of the two most probable classes ({of})", ylabel="share of the group")
+    ax.plot([], [], color="grey", linestyle="--", label="medians")
+    ax.set_ylim(top=_HEADROOM * ax.dataLim.ymax)
+    add_legend(ax, loc="upper left")
+    return ax

@@ -1,0 +1,80 @@
+"""How all pictures look: colours that colour-blind eyes tell apart, readable on light and dark grounds."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from stratagp.errors import InputError
+
+# The palette of Okabe and Ito (2008) without black and yellow, which vanish on one of the two grounds.
+BLUE, ORANGE, GREEN, PINK, SKY, AMBER = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"
+PALETTE = (BLUE, ORANGE, GREEN, PINK, SKY, AMBER)
+BAND = 0.3  # opacity of a band; those inside add to it
+_LONG = 6  # entries of a legend
+_WIDTH, _HEIGHT = 4.8, 3.5  # inches of a panel
+
+
+def library(name: str = "matplotlib.pyplot") -> Any:
+    """A part of matplotlib, loaded when first asked for."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise InputError("pictures need matplotlib: pip install 'stratagp[plot]'") from None
+
+
+def one_axes(ax: Any) -> Any:
+    """The Axes to draw on: those given, or new ones."""
+    if ax is None:
+        return library().subplots(figsize=(_WIDTH, _HEIGHT), layout="constrained")[1]
+    if not isinstance(ax, library("matplotlib.axes").Axes):
+        raise InputError(f"ax must be matplotlib Axes, got {type(ax).__name__}")
+    return ax
+
+
+def many_axes(ax: Any, count: int) -> np.ndarray:
+    """So many Axes, side by side where they are new."""
+    if ax is None:
+        rows, columns = -(-count // 3), min(count, 3)
+        size = (_WIDTH * columns * 0.85, _HEIGHT * rows)
+        figure, made = library().subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+        for spare in made.ravel()[count:]:
+            figure.delaxes(spare)
+        return np.asarray(made.ravel()[:count])
+    given = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
+    if len(given) != count:
+        raise InputError(f"ax must be {count} matplotlib Axes, one for each panel, got {len(given)}")
+    return np.array([one_axes(each) for each in given], dtype=object)
+
+
+def ink(ax: Any) -> Any:
+    """The colour of the axes' own text, which stands out from their ground."""
+    return ax.xaxis.label.get_color()
+
+
+def colours(count: int) -> list[Any]:
+    """So many colours; of a colour map where the palette has too few."""
+    if count <= len(PALETTE):
+        return list(PALETTE[:count])
+    return list(library("matplotlib").colormaps["viridis"](np.linspace(0, 1, count)))
+
+
+def add_legend(ax: Any, **options: Any) -> None:
+    """A legend that lets the drawing shine through, where it stands least in the way; of two columns if it is long."""
+    count = len(ax.get_legend_handles_labels()[1])
+    ax.legend(fontsize="small", framealpha=0.6, ncols=2 if count > _LONG else 1, **options)
+
+
+def tidy_dates(axis: Any, values: np.ndarray) -> None:
+    """Short names of dates, which would run into one another."""
+    if values.dtype.kind == "M":
+        dates = library("matplotlib.dates")
+        axis.set_major_locator(dates.AutoDateLocator(maxticks=7))
+        axis.set_major_formatter(dates.ConciseDateFormatter(axis.get_major_locator()))
+
+
+def percent(level: float) -> str:
+    """0.95 as ``95 %``."""
+    return f"{100 * level:.3g} %"

@@ -1,0 +1,64 @@
+"""How training went."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stratagp.errors import InputError
+from stratagp.plotting.style import BLUE, add_legend, colours, ink, one_axes
+
+_WHAT = {"objective": ("values", "objective (mean of an epoch)"), "score": ("scores", "score of held-out rows")}
+
+
+def learning_curve(model: Any, *, what: str = "objective", against: str = "epochs", ax: Any = None) -> Any:
+    """The objective, or the score of held-out rows, after each epoch; phases of training have their own colours.
+
+    Arguments:
+        model: an estimator that has learnt by mini-batches (``histories_``).
+        what: "objective", which training raises, or "score", the mean log density of held-out rows
+            (``validation=0.1``).
+        against: "epochs" or "seconds".
+
+    >>> from matplotlib.figure import Figure
+    >>> from stratagp import DRFRegressor
+    >>> X = np.random.default_rng(0).uniform(-2, 2, size=(50, 1))
+    >>> drf = DRFRegressor(n_layers=1, n_features=5, max_epochs=1, random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> ax = learning_curve(drf, ax=Figure().subplots())
+    >>> bool(ax.get_lines()[0].get_ydata()[-1] > ax.get_lines()[0].get_ydata()[0])
+    True
+    """
+    if what not in _WHAT:
+        raise InputError(f"what must be 'objective' or 'score', got {what!r}")
+    if against not in ("epochs", "seconds"):
+        raise InputError(f"against must be 'epochs' or 'seconds', got {against!r}")
+    attribute, name = _WHAT[what]
+    phases = [(number, each) for number, each in enumerate(_histories(model)) if getattr(each, attribute)]
+    if not phases:
+        raise InputError(f"the model has no {what}: scores are kept by a fit with validation=0.1, or so")
+    ax, start = one_axes(ax), 0.0
+    shades = colours(len(phases)) if len(phases) > 1 else [BLUE]
+    for (number, history), colour in zip(phases, shades, strict=True):
+        values = getattr(history, attribute)
+        x = start + (np.arange(1, len(values) + 1) if against == "epochs" else np.asarray(history.times[: len(values)]))
+        marker = "." if len(values) < 30 else None
+        ax.plot(x, values, color=colour, marker=marker, label=f"phase {number + 1}: {history.ending}")
+        start = float(x[-1])
+        if number != phases[-1][0]:
+            ax.axvline(start, color=ink(ax), linewidth=0.6, linestyle=":")
+    ax.set(xlabel=against, ylabel=name)
+    add_legend(ax, loc="lower right")
+    return ax
+
+
+def _histories(model: Any) -> list[Any]:
+    found = list(getattr(model, "histories_", None) or [])
+    if not found and hasattr(getattr(model, "result_", None), "values"):
+        found = [model.result_]
+    if not found:
+        raise InputError(
+            f"learning_curve needs a fitted model that has learnt by mini-batches, and {type(model).__name__} keeps no "
+            "history: closed forms are maximised by L-BFGS, whose end is in result_"
+        )
+    return found

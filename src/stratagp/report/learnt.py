@@ -1,0 +1,107 @@
+"""What a model is and what it has learnt, as plain values."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from stratagp.errors import StrataGPError
+from stratagp.report.plain import plain
+from stratagp.report.summary import Inputs
+
+_MOST_ROWS = 1500  # of training, up to which standard errors are computed for the page
+_MOST_VALUES = 60
+_LONGEST = 600  # letters of a kernel
+_NOISES = ("noise", "gaussian.noise", "likelihood.noise", "likelihood.given.noise")
+
+
+def inner(model: Any) -> Any:
+    """The model that a calibrated one holds, or the model itself."""
+    return inner(model.model) if not hasattr(model, "engine_") and hasattr(model, "model") else model
+
+
+def describe(model: Any, inputs: Inputs, rows: int) -> dict[str, Any]:
+    """The kind of model, its kernel, its inference and why, and what it has learnt.
+
+    Lengthscales are in the units of the columns, noise is a standard deviation in those of the target.
+    """
+    own = inner(model)
+    table = _table(own, rows)
+    return {
+        "name": type(model).__name__,
+        "inner": None if own is model else type(own).__name__,
+        "kernel": _kernel(own),
+        "inference": getattr(own, "inference_", None),
+        "reason": getattr(own, "inference_reason_", None),
+        "values": [_value(row) for row in table[:_MOST_VALUES]],
+        "more_values": max(0, len(table) - _MOST_VALUES),
+        "has_errors": any(row.trainable and np.isfinite(row.std) for row in table),
+        "lengthscales": _lengthscales(own, table, inputs),
+        "noise": _noise(table),
+    }
+
+
+def histories(model: Any) -> list[dict[str, Any]]:
+    """What the objective and the score of held-out rows were, epoch by epoch, in each phase of training."""
+    own = inner(model)
+    phases = list(getattr(own, "histories_", None) or [])
+    if not phases and hasattr(getattr(own, "result_", None), "values"):
+        phases = [own.result_]
+    return [_phase(each) for each in phases if len(each.values) > 1]
+
+
+def _phase(history: Any) -> dict[str, Any]:
+    n = len(history.values)
+    kept = np.unique(np.linspace(0, n - 1, 200).astype(int))
+    scores = [history.scores[i] for i in kept] if len(history.scores) == n else []
+    values = [history.values[i] for i in kept]
+    return plain({"epochs": kept + 1, "values": values, "scores": scores, "ending": history.ending})
+
+
+def _kernel(model: Any) -> str | None:
+    try:
+        text = str(model.kernel_)
+    except (AttributeError, StrataGPError):
+        return None
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _table(model: Any, rows: int) -> list[Any]:
+    """Learnt values; with standard errors where these are known or quick, as each takes two fits' worth of rows."""
+    if not hasattr(type(model), "hyperparameters_"):
+        return []
+    if rows > _MOST_ROWS and "hyperparameters_" not in vars(model):
+        model = copy.copy(model)
+        model.__dict__.pop("criterion_", None)
+    return list(model.hyperparameters_)
+
+
+def _value(row: Any) -> dict[str, Any]:
+    known = row.trainable and np.isfinite(row.std)
+    ends = {"lower": row.lower, "upper": row.upper} if known else {"lower": None, "upper": None}
+    return plain({"name": row.name, "value": row.value, "note": row.note, **ends})
+
+
+def _lengthscales(model: Any, table: list[Any], inputs: Inputs) -> list[dict[str, Any]]:
+    """Those of columns of numbers, in units of the columns: only where the kernel sees the columns themselves."""
+    seen = getattr(getattr(model, "inputs_", None), "columns", [])
+    if not inputs.is_table or getattr(model, "_kernel_columns", list)() != seen:
+        return []
+    scale = getattr(model.inputs_, "scale", None)
+    found = []
+    for row in table:
+        stem, _, column = row.name.partition("[")
+        column = column.removesuffix("]")
+        if stem.endswith("lengthscale") and column in seen and column in inputs.names and "layers." not in stem:
+            unit = 1.0 if scale is None else float(scale[seen.index(column)])
+            found.append({"column": column, "value": row.value * unit})
+    names = [each["column"] for each in found]
+    return found if len(set(names)) == len(names) else []
+
+
+def _noise(table: list[Any]) -> float | None:
+    """The standard deviation of the noise in units of the target, where there is one."""
+    found = [row.value for row in table if row.name in _NOISES]
+    return float(np.sqrt(found[0])) if len(found) == 1 and found[0] >= 0 else None

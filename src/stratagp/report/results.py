@@ -1,0 +1,181 @@
+"""Plain results about a fitted model, from which its page is made: numbers, lists and strings alone."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
+from sklearn.utils.validation import check_is_fitted
+
+from stratagp.errors import InputError
+from stratagp.plotting.rows import labels, name_of, numbers
+from stratagp.report import classes as of_classes
+from stratagp.report import numbers as of_numbers
+from stratagp.report import summary
+from stratagp.report.effects import effects
+from stratagp.report.learnt import describe, histories
+from stratagp.report.plain import plain, some
+
+FORMAT = 1  # of the dict; pages are made from this one alone
+_MOST_ROWS = 20_000  # that figures are computed from
+_MOST_TRAINING = 2000  # where there are no others
+_WORST, _WORST_COLUMNS = 10, 6
+_PACKAGES = ("stratagp", "torch", "numpy", "scipy", "scikit-learn")
+
+
+def gather(
+    model: Any,
+    X_train: Any,
+    y_train: Any,
+    X_test: Any,
+    y_test: Any,
+    *,
+    baselines: Any,
+    settings: Any,
+    assumptions: Any,
+    title: Any,
+    seed: Any,
+) -> dict[str, Any]:
+    """All that a page says about a fitted regressor of one target, or a classifier, as a dict that JSON can hold.
+
+    Arguments:
+        model: a fitted estimator of the library.
+        X_train, y_train: what it has learnt from: frames, arrays, or lists of objects.
+        X_test, y_test: rows that it has not learnt from. Where both are None, each training row is predicted from all
+            others if the model has that in closed form; else figures are about training rows, and the page says so.
+        baselines: scores of simple models on the same rows, such as ``{"mean": {"rmse": 4.2}}``; "rmse", "mae", "r2"
+            and "nlpd" of numbers, "accuracy", "log_loss" and "brier" of classes stand beside those of the model.
+        settings: how to repeat the fit; "command" or "call" is shown as code.
+        assumptions: what was assumed about the data, in sentences.
+        title: of the page.
+        seed: of the choice of rows where there are more than a page needs, and of nothing else.
+
+    >>> from stratagp import GPRegressor
+    >>> X = np.linspace(0, 6, 20)[:, None]
+    >>> gp = GPRegressor(max_iterations=0).fit(X, np.sin(X[:, 0]))
+    >>> plainly = {"baselines": {}, "settings": {}, "assumptions": [], "title": "Waves", "seed": 0}
+    >>> found = gather(gp, X, np.sin(X[:, 0]), None, None, **plainly)
+    >>> found["performance"]["evidence"], found["data"]["rows"]
+    ('leave-one-out', 20)
+    """
+    task = _check_model(model)
+    _check_arguments(X_test, y_test, baselines, settings, assumptions, title, seed)
+    inputs = summary.read_inputs(X_train, model)
+    n = len(inputs.labels)
+    y = _targets(task, y_train, n)
+    driven = effects(model, X_train, inputs, seed)
+    results = {
+        "format": FORMAT,
+        "task": task,
+        "title": title,
+        "made": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "target": name_of(y_train, settings.get("target"), "the target"),
+        "model": describe(model, inputs, n),
+        "data": _data(task, model, inputs, y),
+        **_evaluated(task, model, (X_train, y, inputs), (X_test, y_test), driven["order"], seed),
+        "effects": {name: value for name, value in driven.items() if name != "order"},
+        "history": histories(model),
+        "repeat": {"settings": settings, "assumptions": assumptions, "seed": seed, "versions": _versions()},
+    }
+    results["performance"]["baselines"] = baselines
+    results["data"]["test_rows"] = None if X_test is None else results["performance"]["of"]
+    return plain(results)
+
+
+def _evaluated(
+    task: str, model: Any, training: tuple[Any, Any, Any], test: tuple[Any, Any], order: list[int], seed: int
+) -> dict[str, Any]:
+    """Scores, calibration and the worst rows, from rows that were held out, left out one by one, or learnt from."""
+    X, y, inputs = training
+    evidence, most = "training", _MOST_TRAINING
+    found = of_numbers.left_out(model, y) if task == "regression" and test[0] is None else None
+    if test[0] is not None:
+        evidence, most, X = "held-out", _MOST_ROWS, test[0]
+        inputs = summary.read_inputs(X, model)
+        y = _targets(task, test[1], len(inputs.labels), "y_test")
+    n = len(y)
+    chosen = np.arange(n)
+    if found is not None:
+        evidence = "leave-one-out"
+    elif n > most:
+        chosen = some(n, most, seed)
+        X, y = _take(X, chosen), y[chosen]
+    head = {"evidence": evidence, "rows": len(chosen), "of": n}
+    if task == "regression":
+        answers = of_numbers.ask(model, X, y) if found is None else found
+        scores: dict[str, Any] = {"scores": of_numbers.performance(answers), "confusion": None}
+        scores["points"] = of_numbers.points(answers, seed)
+        calibration, bad = of_numbers.calibration(answers), of_numbers.worst(answers, _WORST)
+        level = max(answers.ends, default=None)
+    else:
+        said = of_classes.ask(model, X, y)
+        scores = {"scores": of_classes.performance(said), "confusion": of_classes.confusion(said), "points": None}
+        calibration, bad, level = of_classes.calibration(said, seed), of_classes.worst(said, _WORST), None
+    columns = order[:_WORST_COLUMNS]
+    rows = [
+        {"row": inputs.labels[chosen[i]], "inputs": inputs.row(int(chosen[i]), columns), **values} for i, values in bad
+    ]
+    worst = {"columns": [inputs.names[j] for j in columns], "rows": rows, "level": level}
+    return {"performance": {**head, **scores}, "calibration": calibration, "worst": worst}
+
+
+def _data(task: str, model: Any, inputs: summary.Inputs, y: np.ndarray) -> dict[str, Any]:
+    wanted = list(range(min(len(inputs.names), summary.MOST_COLUMNS)))
+    if task == "regression":
+        target = summary.describe_numbers(y)
+    else:
+        names = [str(label) for label in np.asarray(model.classes_).tolist()]
+        target = summary.describe_classes(np.array([str(label) for label in y.tolist()], dtype=object), names)
+    columns = summary.describe_columns(inputs, wanted)
+    more = len(inputs.names) - len(wanted)
+    return {"rows": len(inputs.labels), "columns": columns, "more_columns": more, "target": target}
+
+
+def _targets(task: str, y: Any, n: int, name: str = "y_train") -> np.ndarray:
+    if task == "classification":
+        return labels(y, n)
+    values = numbers(y, n, name)
+    if not np.isfinite(values).all():
+        raise InputError(f"{name} has values that are missing or infinite: drop those rows")
+    return values
+
+
+def _take(X: Any, rows: np.ndarray) -> Any:
+    if isinstance(X, Mapping):
+        return {name: _take(part, rows) for name, part in X.items()}
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return [X[i] for i in rows] if isinstance(X, (list, tuple)) else X[rows]
+
+
+def _check_model(model: Any) -> str:
+    if not isinstance(model, BaseEstimator) or not (is_regressor(model) or is_classifier(model)):
+        raise InputError(f"model must be a fitted regressor or classifier, got {type(model).__name__}")
+    check_is_fitted(model)
+    return "classification" if is_classifier(model) else "regression"
+
+
+def _check_arguments(
+    X_test: Any, y_test: Any, baselines: Any, settings: Any, assumptions: Any, title: Any, seed: Any
+) -> None:
+    if (X_test is None) != (y_test is None):
+        raise InputError("X_test and y_test go together: give both, or None for both")
+    if not isinstance(baselines, Mapping) or not all(isinstance(each, Mapping) for each in baselines.values()):
+        raise InputError("baselines must be a dict of dicts of numbers, such as {'mean': {'rmse': 4.2}}")
+    if not isinstance(settings, Mapping):
+        raise InputError(f"settings must be a dict, got {type(settings).__name__}")
+    if isinstance(assumptions, str) or not all(isinstance(each, str) for each in assumptions):
+        raise InputError("assumptions must be a list of sentences")
+    if not isinstance(title, str):
+        raise InputError(f"title must be a string, got {type(title).__name__}")
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise InputError(f"seed must be a whole number of at least 0, got {seed!r}")
+
+
+def _versions() -> dict[str, str]:
+    return {"Python": platform.python_version()} | {name: importlib.metadata.version(name) for name in _PACKAGES}

@@ -1,0 +1,133 @@
+"""What columns are taken as, which task and model follow, and kernels from text."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from stratagp import kernels as k
+from stratagp import load
+from stratagp.cli import reading
+from stratagp.cli.columns import examine
+from stratagp.cli.kernel_text import parse_kernel
+from stratagp.cli.models import choose, find_task
+from tests.cli.conftest import table
+
+
+def mixed(n: int = 40) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "row_id": [f"r{i}" for i in range(n)],
+            "when": pd.date_range("2024-01-01", periods=n).strftime("%Y-%m-%d"),
+            "gene": ["".join(rng.choice(list("ACGT"), 9)) for _ in range(n)],
+            "town": rng.choice(["Bonn", "Oslo"], n),
+            "sold": rng.choice([True, False], n),
+            "width": rng.normal(size=n),
+            "count": np.arange(n),
+            "empty": np.nan,
+            "y": rng.normal(size=n),
+        }
+    )
+
+
+def test_kinds_of_columns():
+    kinds = {each.name: each.kind for each in examine(mixed(), "y", {"count": "ignore"})}
+    assert kinds == {
+        "row_id": "ignore",
+        "when": "date",
+        "gene": "text",
+        "town": "category",
+        "sold": "category",
+        "width": "number",
+        "count": "ignore",
+        "empty": "ignore",
+    }
+
+
+def test_texts_of_one_length_are_told_that_places_are_not_compared():
+    remarks = {each.name: each.remark for each in examine(mixed(), "y", {})}
+    assert remarks["gene"].startswith("all of 9 letters")
+
+
+@pytest.mark.parametrize(
+    ("values", "task"),
+    [
+        (["a", "b", "a"], "classification"),
+        ([True, False, True], "classification"),
+        ([1.5, 2.5, 3.5], "regression"),
+        ([0, 1, 2] * 3, "classification"),
+        ([3, 4, 5, 6] * 5, "regression"),
+        (list(range(30)), "regression"),
+    ],
+)
+def test_tasks(values, task):
+    assert find_task(pd.Series(values, name="y"), "auto")[0] == task
+
+
+@pytest.mark.parametrize(
+    ("task", "rows", "classes", "model"),
+    [
+        ("regression", 4000, 0, "exact"),
+        ("regression", 4001, 0, "sparse"),
+        ("regression", 200_001, 0, "autogp"),
+        ("classification", 3000, 2, "exact"),
+        ("classification", 1001, 3, "autogp"),
+    ],
+)
+def test_models_go_by_size(task, rows, classes, model):
+    columns = examine(mixed().drop(columns="gene"), "y", {})
+    assert choose("auto", task, columns, rows, classes).model == model
+
+
+def test_texts_ask_for_processes_over_texts():
+    assert choose("auto", "regression", examine(mixed(), "y", {}), 40, 0).model == "gp-drf"
+    alone = examine(mixed()[["gene", "y"]], "y", {})
+    assert choose("auto", "regression", alone, 40, 0).model == "exact"
+
+
+@pytest.mark.parametrize(
+    ("text", "kernel"),
+    [
+        ("RBF", k.RBF()),
+        ("2 * RBF(lengthscale=0.5) + Linear ** 2", 2 * k.RBF(lengthscale=0.5) + k.Linear() ** 2),
+        ("RBF(on=0)*Periodic(period=1).on([1])", k.RBF().on(0) * k.Periodic(period=1).on([1])),
+        ("Matern(nu=1.5, lengthscale=[1, 2])", k.Matern(nu=1.5, lengthscale=[1, 2])),
+    ],
+)
+def test_a_kernel_from_text_has_the_values_of_the_one_from_python(text, kernel):
+    x = torch.randn(6, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(parse_kernel(text)(x), kernel(x))
+
+
+def test_a_device_goes_to_models_of_mini_batches_and_into_the_settings(call, here):
+    table(30).to_csv("t.csv", index=False)
+    options = ("--model", "autogp", "--epochs", "1", "--no-report", "--device", "cpu")
+    call("fit", "t.csv", "-t", "price", "-o", "model", *options)
+    assert load("model").get_params()["device"] == "cpu"
+    assert 'device = "cpu"' in Path("model/settings.toml").read_text()
+
+
+@pytest.mark.parametrize("name", ["id", "ID", "row_id", "userId", "userID", "Id_of", "Unnamed: 0", "station.key"])
+def test_names_of_identifiers(name):
+    frame = pd.DataFrame({name: np.arange(30), "x": 0.5, "y": 0.5})
+    assert examine(frame, "y", {})[0].kind == "ignore"
+
+
+@pytest.mark.parametrize("name", ["paid", "grid", "amount_paid", "PAID", "Madrid", "idea", "keys"])
+def test_names_that_only_end_like_identifiers(name):
+    frame = pd.DataFrame({name: np.arange(30), "x": 0.5, "y": 0.5})
+    assert examine(frame, "y", {})[0].kind == "number"
+
+
+def test_memory_that_only_keeps_files_at_hand_can_be_had(tmp_path, monkeypatch):
+    told = tmp_path / "meminfo"
+    told.write_text("MemTotal: 9000 kB\nMemFree: 10 kB\nMemAvailable:    8000 kB\n")
+    monkeypatch.setattr(reading, "_MEMORY", told)
+    (tmp_path / "a.csv").write_bytes(b"1\n" * 1000)
+    assert reading._memory() == 8000 * 1024
+    assert not reading.is_many(str(tmp_path / "a.csv"))
+    monkeypatch.setattr(reading, "_MEMORY", tmp_path / "none")
+    assert reading._memory() > 0

@@ -1,0 +1,144 @@
+"""The program as a whole: help, exit codes, pipes, processes."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import click
+import pytest
+
+from stratagp.cli import program
+from stratagp.cli.commands import main
+from tests.cli.conftest import table
+
+PROGRAM = [sys.executable, "-m", "stratagp"]
+
+
+def test_help_tells_of_every_command_and_loads_nothing_heavy():
+    code = "import sys; sys.argv = ['stratagp', '--help']\n"
+    code += (
+        "import atexit; atexit.register(lambda: print([m for m in ('torch', 'numpy', 'rich') if m in sys.modules]))\n"
+    )
+    code += "from stratagp.cli import main; main()"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[-1] == "[]"
+    assert all(re.search(rf"^  {name}  ", run.stdout, re.MULTILINE) for name in main.commands)
+
+
+@pytest.mark.parametrize("name", sorted(main.commands))
+def test_every_command_and_option_has_help(name):
+    found = main.commands[name]
+    assert found.help
+    options = [each for each in found.params if isinstance(each, click.Option)]
+    assert all(each.help for each in options)
+
+
+def test_wrong_usage_is_2(call):
+    assert "No such option" in call("fit", "--no-such", code=2).stderr
+    assert "Missing option '--target'" in call("fit", "x.csv", code=2).stderr
+    assert "COLUMN=KIND" in call("fit", "x.csv", "-t", "y", "--as", "zip=code", code=2).stderr
+
+
+def test_unexpected_errors_are_3_and_told_in_full_when_asked(call, monkeypatch):
+    class Broken:
+        @staticmethod
+        def run(console, **options):
+            raise ZeroDivisionError("of all things")
+
+    monkeypatch.setattr(program.importlib, "import_module", lambda name: Broken)
+    assert (
+        call("info", "x", code=3).stderr == "error: unexpected ZeroDivisionError: of all things (--debug shows where)\n"
+    )
+    assert "Traceback" in call("info", "x", "--debug", code=3).stderr
+
+
+def test_an_interruption_is_130(call, monkeypatch):
+    class Slow:
+        @staticmethod
+        def run(console, **options):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(program.importlib, "import_module", lambda name: Slow)
+    assert call("info", "x", code=130).stderr == "error: interrupted\n"
+
+
+def test_a_signal_while_training_is_130(tmp_path):
+    table(2000).to_csv(tmp_path / "many.csv", index=False)
+    command = [*PROGRAM, "fit", "many.csv", "-t", "price", "--model", "autogp", "--epochs", "100000", "-v"]
+    heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # whoever started the tests may ignore it
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, preexec_fn=heeds) as run:
+        for line in run.stderr:
+            if "moving all" in line:
+                break
+        time.sleep(1)
+        run.send_signal(signal.SIGINT)
+        try:
+            _, rest = run.communicate(timeout=60)
+        finally:
+            run.kill()
+    # Python ends itself by the signal where it came while a text was executed, whoever caught it: a shell says 130 too.
+    assert run.returncode in (130, -signal.SIGINT), rest
+    assert rest.endswith("error: interrupted\n")
+    assert not (tmp_path / "many-model").exists()
+
+
+def test_pipes_see_results_alone(houses, tmp_path):
+    text = table(4).to_csv(index=False)
+    command = [*PROGRAM, "predict", str(houses["model"]), "-"]
+    run = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    assert run.stderr == ""
+    assert run.stdout.splitlines()[0] == "mean,std,lower,upper"
+    assert len(run.stdout.splitlines()) == 5
+
+
+def test_two_processes_fit_a_folder_and_one_speaks(tmp_path):
+    (tmp_path / "many").mkdir()
+    for i in range(4):
+        table(200, seed=i)[["size", "town", "price"]].to_parquet(tmp_path / "many" / f"{i}.parquet")
+    torchrun = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "stratagp",
+    ]
+    options = ["fit", "many", "-t", "price", "--epochs", "3", "--test", "0.25", "--json"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    run = subprocess.run(
+        [*torchrun, *options], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    said = json.loads(run.stdout)
+    assert said["model"] == "autogp"
+    assert said["metrics"]["rmse"] < 3.2  # the standard deviation of the prices
+    assert (tmp_path / "many-model" / "config.json").exists()
+
+
+def test_completion_is_a_script(call):
+    assert "_STRATAGP_COMPLETE=bash_complete" in call("completion", "bash").stdout
+
+
+def test_the_speed_table_has_both(call_json):
+    said = call_json("bench", "--sizes", "60")
+    assert said["seconds"][0]["rows"] == 60
+    assert said["seconds"][0]["difference"] < 1e-9
+    assert said["seconds"][0]["stratagp"] > 0
+
+
+def test_data_sets_that_ship(call, call_json, here, monkeypatch):
+    monkeypatch.setenv("STRATAGP_DATA", str(here))
+    table(3).to_csv("own.csv", index=False)
+    names = [each["name"] for each in call_json("data", "list")["data"]]
+    assert {"diabetes", "iris", "own"} <= set(names)
+    assert call_json("data", "get", "diabetes")["rows"] == 442
+    assert "--overwrite" in call("data", "get", "diabetes", code=1).stderr
+    assert Path("diabetes.csv").read_text().startswith("age,sex,bmi")

@@ -1,0 +1,59 @@
+"""The page about other rows, which rows it names, and descriptions that are not to be trusted."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stratagp.cli import models, reporting
+from stratagp.cli.console import Console
+from stratagp.cli.fitting import prepare
+from stratagp.cli.reading import Format
+from tests.cli.conftest import table
+
+
+def judged(data: str) -> dict:
+    return reporting._of(Console(silent=True), "model", data, False, Format())
+
+
+def test_other_rows_are_judged_without_the_training_file(call, here):
+    frame = table(45)
+    frame.loc[[0, 3], "price"] = np.nan
+    call("fit", "-", "-t", "price", "-o", "model", "--drop-missing", given=frame.to_csv(index=False))
+    left = json.loads(Path("model/results.json").read_text())
+    for each in left["worst"]["rows"]:  # as the file has them, from 1
+        row = frame.iloc[int(each["row"]) - 1]
+        assert row["price"] == pytest.approx(each["true"])
+    table(20, seed=1).to_csv("new.csv", index=False)
+    found = judged("new.csv")
+    assert found["data"] == {**left["data"], "test_rows": 20}
+    assert found["effects"] == left["effects"]
+    assert found["performance"]["of"] == 20
+    assert {int(each["row"]) for each in found["worst"]["rows"]} <= set(range(1, 21))
+    Path("model/results.json").unlink()
+    assert judged("new.csv")["repeat"]["assumptions"][-1].startswith("the fit left no summary of its rows")
+    Path("model/results.json").write_text('{"data": 3}')
+    assert "results.json is damaged" in call("report", "model", "--data", "new.csv", code=1).stderr
+
+
+@pytest.mark.parametrize(("test", "model"), [(0.5, "exact"), (0.2, "sparse")])
+def test_the_model_is_chosen_by_the_rows_that_are_trained_on(here, monkeypatch, test, model):
+    monkeypatch.setattr(models, "EXACT_ROWS", 40)
+    table(60).to_csv("t.csv", index=False)
+    given = {"file": "t.csv", "target": "price", "kinds": {}, "task": "auto", "model": "auto", "rows": None}
+    ready = prepare(Console(silent=True), {**given, "test": test, "seed": 0, "drop_missing": False})
+    assert (ready.choice.model, len(ready.parts.y)) == (model, 60 - 60 * test)
+    assert f"{len(ready.parts.y)} rows" in ready.choice.reason
+
+
+def test_descriptions_of_strangers_do_not_reach_the_terminal_raw(call, houses, here):
+    shutil.copytree(houses["model"], "model")
+    path = Path("model/table.json")
+    found = json.loads(path.read_text())
+    path.write_text(json.dumps({**found, "target": "pri\x1b[2Jce\n"}))
+    assert "target     pri\ufffd[2Jce\n" in call("info", "model").stdout
+    for strange in ({"rows": {"train": "x"}}, {"metrics": 3}, {"metrics": {"rmse": "x"}}):
+        path.write_text(json.dumps({**found, "about": {**found["about"], **strange}}))
+        assert "error: model is damaged: its description" in call("info", "model", code=1).stderr

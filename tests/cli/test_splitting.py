@@ -1,0 +1,89 @@
+"""The test asks for nothing that no training row has, and draws of rows are parts of one another."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stratagp.cli import scoring
+from stratagp.cli.columns import examine
+from stratagp.cli.console import Console
+from stratagp.cli.scoring import baselines
+from stratagp.cli.splitting import hold_out
+
+
+def towns(n: int = 40) -> pd.DataFrame:
+    frame = pd.DataFrame(
+        {"size": np.arange(n, dtype=float), "town": ["Bonn", "Oslo"] * (n // 2)}, index=range(1, n + 1)
+    )
+    frame.loc[[5, 9, 23], "town"] = ["Rome", "Kiel", "Lima"]
+    return frame
+
+
+def split(frame, y, task="regression", seed=0):
+    columns = examine(frame.assign(y=y), "y", {})
+    return hold_out(frame, y, columns, task, 0.5, seed, Console(silent=True))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_category_of_one_row_is_trained_on(seed):
+    frame = towns()
+    parts = split(frame, np.arange(40.0), seed=seed)
+    assert {"Rome", "Kiel", "Lima"} <= set(parts.X["town"])
+    assert len(parts.y) + len(parts.y_test) == 40
+    assert sorted([*parts.X.index, *parts.X_test.index]) == list(range(1, 41))
+    assert np.array_equal(parts.X["size"], parts.y)  # rows and targets stay together
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_class_of_one_row_is_trained_on(seed):
+    y = np.array(["a", "b"] * 19 + ["c", "d"])
+    parts = split(towns(), y, "classification", seed)
+    assert set(parts.y) == {"a", "b", "c", "d"}
+
+
+def test_fewer_rows_have_each_category_and_are_those_of_a_smaller_draw():
+    parts = split(towns(), np.arange(40.0))
+    twelve, eight = parts.some(12), parts.some(8)
+    assert set(eight.X["town"]) == {"Bonn", "Oslo", "Rome", "Kiel", "Lima"}
+    assert list(twelve.some(8).X.index) == list(eight.X.index)
+    assert set(eight.X.index) <= set(twelve.X.index)
+
+
+def test_what_too_few_rows_do_not_have_is_not_tested():
+    parts = split(towns(), np.arange(40.0)).some(1)
+    assert set(parts.X_test["town"]) <= set(parts.X["town"])
+
+
+def test_a_rare_category_does_not_end_a_fit(call, here):
+    frame = towns().assign(price=lambda t: 2 * t["size"])
+    frame.to_csv("t.csv", index=False)
+    said = call("fit", "t.csv", "-t", "price", "--test", "0.5", "--no-report")
+    assert "have a category or class that no training row has: they are trained on" in said.stderr
+
+
+def test_models_go_by_the_rows_that_are_trained_on(call_json, here):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=4500)})
+    frame.assign(y=np.sin(frame.x)).to_csv("t.csv", index=False)
+    said = call_json("fit", "t.csv", "-t", "y", "--rows", "50", "--no-report", "--test", "0.01")
+    assert said["model"] == "exact"
+    assert said["reason"].startswith("50 rows are at most")
+
+
+def test_boosting_of_many_rows_takes_a_class_of_one_row():
+    n = 10_100
+    X = pd.DataFrame({"x": np.arange(n, dtype=float)})
+    y = np.where(np.arange(n) < n // 2, "a", "b")
+    y[0] = "c"
+    found = baselines(X, y, X.iloc[1:60], y[1:60], "classification", (), 0)
+    assert found["gradient boosting"]["accuracy"] == 1.0
+
+
+def test_a_baseline_that_fails_is_a_warning(monkeypatch):
+    def fails(*_):
+        raise ValueError("no trees today")
+
+    monkeypatch.setattr(scoring, "_boosting", fails)
+    X, y = towns()[["size"]], np.arange(40.0)
+    with pytest.warns(UserWarning, match="gradient boosting stands not beside the model: no trees today"):
+        assert set(baselines(X, y, X, y, "regression", (), 0)) == {"mean of the training rows"}

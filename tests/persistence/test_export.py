@@ -1,0 +1,193 @@
+"""Exported graphs say what the models say, for any number of rows."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+import torch
+from scipy import special
+
+from stratagp import GPRegressor, means
+from stratagp import kernels as k
+from stratagp.errors import InputError, UnsupportedError
+from stratagp.persistence import onnx_operations
+from stratagp.persistence.answer_graphs import cholesky_graph
+from stratagp.persistence.export import ModelGraph
+from tests.persistence.estimators import MAKERS, Fitted, fitted, mixed_frame, numbers, table
+
+REFUSED = {
+    "heteroscedastic": "noise that does not vary",
+    "cg": "conjugate gradients",
+    "correlated": "correlated targets",
+    "codes": "not Coregionalised",
+    "texts": "objects such as texts",
+    "autogp, deep kernel": "not ArcCosine",
+    "dfgp, views": "objects such as texts",
+    "gp-drf, frame with texts": "objects such as texts",
+    "latent variables": "none that can be exported",
+    "conformal": "export the model that was calibrated",
+}
+# As others, but slow to fit; and further ones of objects.
+SPARED = (
+    "exact, averaged",
+    "classes averaged",
+    "stochastic classes",
+    "autogp, texts",
+    "gp-drf, texts",
+    "graphs",
+    "trees",
+)
+SPARED += ("recalibrated", "conformal classes", "recalibrated classes", "temperature")
+IN_SINGLE = ("dkl, images", "dkl, residual network")
+SOME = ["composed", "classes of a frame", "gp-drf"]
+IN_ONNX = ["composed", "classes of a frame", "softmax", "autogp, robust", "dkl, classes", "dfgp"]
+
+
+def composed():
+    kernel = k.RBF().on([0]) + k.Periodic().on([1]) * k.Linear() + k.Constant() + k.Matern(nu=0.5)
+    options = {"mean": means.Polynomial([0.1, 0.2, 0.3]), "standardise": "both", "n_restarts": 0, "max_iterations": 0}
+    return Fitted(GPRegressor(kernel, **options).fit(table(), numbers(table())), table()[:7] + 0.1)
+
+
+def asked(name):
+    """A model, rows as numbers, and what it says about these."""
+    model, X = composed() if name == "composed" else fitted(name)
+    if name == "missing":
+        X = X[~np.isnan(X).any(1)]
+    if hasattr(model, "classes_"):
+        said = [model.predict_proba(X)]
+    else:
+        mean, std = (part.reshape(len(X), -1) for part in model.predict(X, return_std=True))
+        said = [mean, std**2]
+    return model, as_numbers(X), said
+
+
+def as_numbers(X):
+    """Rows as a graph takes them: categories by their number."""
+    if not hasattr(X, "iloc"):
+        return np.asarray(X, dtype=np.float32 if np.ndim(X) > 2 else np.float64)
+    whole = mixed_frame(60)
+    columns = []
+    for name in X.columns:
+        if X[name].dtype.kind in "iuf":
+            columns.append(X[name].to_numpy(dtype=float))
+        elif X[name].dtype.kind == "M":
+            columns.append((X[name] - np.datetime64("1970-01-01")) / np.timedelta64(1, "D"))
+        else:
+            known = getattr(whole[name].dtype, "categories", None)
+            columns.append(
+                [sorted(set(whole[name])).index(v) if known is None else list(known).index(v) for v in X[name]]
+            )
+    return np.stack([np.asarray(column, dtype=float) for column in columns], 1)
+
+
+@pytest.mark.parametrize("name", [name for name in MAKERS if name not in REFUSED and name not in SPARED])
+def test_a_graph_says_what_its_model_says(name):
+    model, x, said = asked(name)
+    found = ModelGraph(model).eval()(torch.from_numpy(x))
+    for own, other in zip(found, said, strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-5 if name in IN_SINGLE else 1e-7, atol=1e-9)
+
+
+def test_beliefs_at_draws_of_hyperparameters_are_averaged():
+    """Mean ``½ (m₁ + m₂)`` and variance ``½ (v₁ + v₂) + ¼ (m₁ − m₂)²``; the same for probabilities."""
+    one, other = (fitted(name) for name in ("exact", "exact, leave-one-out"))
+    both = copy.copy(one.model)
+    both.beliefs_ = [*one.model.beliefs_, *other.model.beliefs_]
+    (m1, s1), (m2, s2) = (model.predict(one.X, return_std=True) for model in (one.model, other.model))
+    mean, var = (part[:, 0] for part in ModelGraph(both)(torch.from_numpy(one.X)))
+    np.testing.assert_allclose(mean, (m1 + m2) / 2)
+    np.testing.assert_allclose(var, (s1**2 + s2**2) / 2 + (m1 - m2) ** 2 / 4, rtol=1e-7)
+    classes, others = copy.copy(fitted("laplace").model), fitted("ep").model
+    expected = (classes.predict_proba(one.X) + others.predict_proba(one.X)) / 2
+    classes.beliefs_ = [*classes.beliefs_, *others.beliefs_]
+    np.testing.assert_allclose(ModelGraph(classes)(torch.from_numpy(one.X))[0], expected)
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_a_torch_program_agrees(name, tmp_path):
+    model, x, said = asked(name)
+    model.export(tmp_path / "model.pt2", format="torch")
+    about = {"stratagp.json": ""}
+    program = torch.export.load(tmp_path / "model.pt2", extra_files=about).module()
+    for n in (1, len(x)):
+        for own, other in zip(program(torch.from_numpy(x[:n])), said, strict=True):
+            np.testing.assert_allclose(own.detach(), other[:n], rtol=1e-7, atol=1e-9)
+    assert json.loads(about["stratagp.json"])["model"] == type(model).__name__
+
+
+@pytest.mark.parametrize("name", IN_ONNX)
+def test_an_onnx_file_agrees(name, tmp_path):
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    model, x, said = asked(name)
+    model.export(tmp_path / "model.onnx")
+    session = runtime.InferenceSession(str(tmp_path / "model.onnx"))
+    about = json.loads(session.get_modelmeta().custom_metadata_map["stratagp"])
+    assert [each.name for each in session.get_outputs()] == about["outputs"]
+    assert about["classes"] == [str(label) for label in getattr(model, "classes_", [])]
+    for n in (1, len(x)):
+        for own, other in zip(session.run(about["outputs"], {"x": x[:n]}), said, strict=True):
+            np.testing.assert_allclose(own, other[:n], rtol=1e-4, atol=1e-6)
+
+
+def test_the_description_names_columns_and_categories():
+    about = ModelGraph(fitted("classes of a frame").model).about
+    frame = mixed_frame()
+    assert about["columns"] == list(frame.columns)
+    assert about["categories"]["town"] == sorted(set(frame["town"]))
+    assert about["outputs"] == ["probabilities"]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_exported_is_refused(name, tmp_path):
+    with pytest.raises((UnsupportedError, InputError), match=REFUSED[name]):
+        fitted(name).model.export(tmp_path / "model.pt2", format="torch")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["wishart", "dkl, residual network"])
+def test_what_torch_cannot_trace_is_refused(name, tmp_path):
+    with pytest.raises(UnsupportedError, match="torch cannot trace a part"):
+        fitted(name).model.export(tmp_path / "model.pt2", format="torch")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_graph_that_deviates_is_refused():
+    model = fitted("laplace").model
+    graph = ModelGraph(model)
+    graph.answer.draws[0].processes[0].weights.mul_(1.01)
+    with pytest.raises(UnsupportedError, match="deviates from the model"):
+        graph.check(model)
+
+
+def test_arguments_are_checked(tmp_path):
+    model = fitted("exact").model
+    with pytest.raises(InputError, match="format must be"):
+        model.export(tmp_path / "model.onnx", format="pickle")
+    with pytest.raises(InputError, match=r"must end with \.onnx"):
+        model.export(tmp_path / "model.pt2")
+    with pytest.raises(InputError, match="not fitted"):
+        GPRegressor().export(tmp_path / "model.onnx")
+    gp = GPRegressor(k.RationalQuadratic(), max_iterations=0).fit(table(), numbers(table()))
+    with pytest.raises(UnsupportedError, match="not RationalQuadratic"):
+        gp.export(tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("name", ["erf", "erfc", "ndtr", "log_ndtr"])
+def test_operations_for_onnx_agree_with_scipy(name):
+    x = np.linspace(-12, 6, 3001)
+    found = getattr(onnx_operations, name)(torch.from_numpy(x))
+    np.testing.assert_allclose(
+        found, getattr(special, name)(x), rtol=1e-12, atol=1e-15 if name in ("erf", "log_ndtr") else 0
+    )
+
+
+def test_elementary_forms_agree_with_torch():
+    x = torch.linspace(-40, 40, 801, dtype=torch.float64)
+    for name, options in (("softplus", {}), ("gelu", {}), ("gelu", {"approximate": "tanh"})):
+        expected = getattr(torch.nn.functional, name)(x, **options)
+        torch.testing.assert_close(getattr(onnx_operations, name)(x, **options), expected, rtol=1e-8, atol=1e-12)
+    a = torch.randn(5, 4, 9, dtype=torch.float64)
+    torch.testing.assert_close(cholesky_graph(a @ a.mT), torch.linalg.cholesky(a @ a.mT))
