@@ -8,8 +8,14 @@ Regression of delays by a sparse process (200 inducing points, batches of 1000, 
 - training: 300 steps, by one process with two threads and by two with one each (`torchrun`).
 - memory: the most that survey, reading and training held above what the process held before them.
 
-Then, from rows that are not tested on: the seconds of training, without those of the tests, until the NLPD of 20,000
-rows is that of a model which has seen 100,000 rows ten times.
+Rows wait to be shuffled in 4 MB, so that the smallest folder fills them too.
+
+Then, from rows that are not tested on: the seconds of training, without those of the tests, until the NLPD of 200,000
+rows is that of a model which has seen 100,000 rows ten times. (Delays have tails: fewer test rows tell little.)
+
+Last, what larger sizes would cost: a step of ``b`` rows by one core takes ``fixed + b · each`` seconds, by a straight
+line through steps of 250 to 16,000 rows, and averages its gradients in ``latency + bytes / bandwidth``, measured
+between two processes of this machine (a network of 10 Gb/s and 50 µs is assumed beyond it).
 """
 
 from __future__ import annotations
@@ -40,8 +46,17 @@ from stratagp.training.inducing import kmeans_points
 from stratagp.training.world import World, join
 
 SIZES, QUICK = (300_000, 3_000_000, 30_000_000), (50_000,)
-FILE_ROWS, TEST, SMALL, EPOCHS, INDUCING, BATCH, STEPS = 100_000, 20_000, 100_000, 10, 200, 1000, 300
+FILE_ROWS, TEST, SMALL, EPOCHS, INDUCING, BATCH, STEPS = 100_000, 200_000, 100_000, 10, 200, 1000, 300
 READ = 2_000_000  # rows, at most
+WINDOWS = 4 << 20  # bytes
+STEP_ROWS = (250, 1000, 4000, 16_000)
+LATENCY, BANDWIDTH = 50e-6, 1.25e9  # of a network: seconds, and bytes a second
+SCENES = (
+    (100_000_000, 1, 8_000),
+    (100_000_000, 16, 16_000),
+    (10_000_000_000, 64, 64_000),
+    (10_000_000_000, 1024, 262_144),
+)
 COLUMNS = ("month", "day", "minute_of_day", "distance", "origin", "dest", "delay")
 
 
@@ -65,7 +80,7 @@ def store(folder: Path, rows: int) -> str:
 
 def opened(folder: str) -> tuple[Stream, Callable[[Block], list[torch.Tensor]], torch.Tensor]:
     """All rows as a stream, how they are standardised, and the points of a sample."""
-    source, rules = open_source(folder, "delay"), Rules()
+    source, rules = open_source(folder, "delay", memory=WINDOWS), Rules()
     seen = survey(source, rules, of_classes=False, world=World())
     sample = seen.sample.settle()
     x, moments = sample.X.to_numpy(), seen.moments
@@ -75,7 +90,7 @@ def opened(folder: str) -> tuple[Stream, Callable[[Block], list[torch.Tensor]], 
         points, targets = block.X.to_numpy(), (block.y - moments.mean) / moments.spread
         return [torch.from_numpy((points - centre) / spread), torch.from_numpy(targets.astype(np.float32))]
 
-    return Stream(source, rules, seen, encode), encode, encode(sample)[0]
+    return Stream(source, rules, seen, encode, WINDOWS), encode, encode(sample)[0]
 
 
 def model(points: torch.Tensor) -> StochasticGP:
@@ -110,18 +125,18 @@ def worker(folder: str, steps: int) -> None:
         print(json.dumps(history.steps * BATCH / history.seconds))
 
 
-def by_processes(folder: str, processes: int, steps: int) -> float:
-    """Rows a second of training by so many processes, with two threads in all."""
+def started(processes: int, *arguments: str) -> Any:
+    """What a part of this script prints in the first of so many processes, with two threads in all."""
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)]),
         "OMP_NUM_THREADS": str(2 // processes),
     }
     start = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    command = [*start, __file__, "worker", folder, str(steps)]
+    command = [*start, __file__, *arguments]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if run.returncode:
-        raise RuntimeError(f"training by {processes} processes failed:\n{run.stderr}")
-    return float(run.stdout.splitlines()[-1])
+        raise RuntimeError(f"{arguments[0]} by {processes} processes failed:\n{run.stderr}")
+    return json.loads(run.stdout.splitlines()[-1])
 
 
 def measure(rows: int, quick: bool) -> dict[str, Any]:
@@ -129,7 +144,7 @@ def measure(rows: int, quick: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         own = store(Path(folder), rows)
         found = in_subprocess("scale:prepare", own, steps)
-        two = by_processes(own, 2, steps)
+        two = started(2, "worker", own, str(steps))
     return {**found.result, "memory": found.peak_bytes, "two": two}
 
 
@@ -178,8 +193,68 @@ def race(gp: StochasticGP, stream: Stream, x: torch.Tensor, y: torch.Tensor, goa
 
 def measure_race(quick: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        own = store(Path(folder), QUICK[0] if quick else 2_900_000)
+        own = store(Path(folder), QUICK[0] if quick else 2_700_000)
         return in_subprocess("scale:prepare_race", own, 1 if quick else EPOCHS, peaks=False).result
+
+
+def prepare_steps() -> Callable[[], dict[str, float]]:
+    """Seconds of a step by its rows, with one thread, and the bytes of all gradients."""
+
+    def run() -> dict[str, float]:
+        points = torch.randn(max(STEP_ROWS), len(COLUMNS) - 1, generator=torch.Generator().manual_seed(0))
+        gp = model(points[:5000])
+        found: dict[str, float] = {"bytes": 8.0 * sum(p.numel() for p in gp.parameters() if p.requires_grad)}
+        for size in STEP_ROWS:
+            seconds = []
+            for _ in range(3):
+                history = gp.fit(points[:size], points[:size, 0], steps=10, batch_size=size)
+                seconds.append(history.seconds / 10)
+            found[str(size)] = min(seconds)
+        return found
+
+    return run
+
+
+def averaging() -> None:
+    """In one of several processes: seconds of an average of as many bytes as gradients have, and of none."""
+    world = join()
+    times = []
+    for numbers in (1, 1_000_000):
+        flat = torch.zeros(numbers, dtype=torch.float64)
+        world.sum(flat)
+        start = time.perf_counter()
+        for _ in range(20):
+            world.sum(flat)
+        times.append((time.perf_counter() - start) / 20)
+    if world.is_first:
+        print(json.dumps(times))
+
+
+def measure_steps() -> dict[str, Any]:
+    found = in_subprocess("scale:prepare_steps", threads=1, peaks=False).result
+    slope, fixed = np.polyfit(
+        STEP_ROWS, [found[str(size)] for size in STEP_ROWS], 1, w=[1 / size for size in STEP_ROWS]
+    )
+    latency, large = started(2, "averaging")
+    return {**found, "fixed": fixed, "each": slope, "latency": latency, "bandwidth": 8e6 / (large - latency)}
+
+
+def cost(found: dict[str, Any], rows: int, ranks: int, batch: int) -> dict[str, str]:
+    """One epoch of many rows by many processes of a core each, in batches of so many rows."""
+    work = found["fixed"] + batch / ranks * found["each"]
+    talk = (
+        LATENCY * 2 * (ranks - 1) + 2 * found["bytes"] / BANDWIDTH if ranks > 1 else 0.0
+    )  # around a ring, as gloo does
+    return {
+        "rows": f"{rows:,}",
+        "processes": f"{ranks:,}",
+        "batch": f"{batch:,}",
+        "step": in_words(work + talk),
+        "of it, averaging": f"{100 * talk / (work + talk):.0f} %",
+        "sent a step, each": f"{2 * found['bytes'] / 1e3:,.0f} kB",
+        "an epoch": f"{rows / batch * (work + talk) / 3600:,.2f} h",
+        "efficiency": f"{100 * batch / ranks * found['each'] / (work + talk):.0f} %",
+    }
 
 
 def line(row: dict[str, Any]) -> dict[str, str]:
@@ -201,11 +276,18 @@ def main() -> None:
         shown = {"NLPD of 100,000 rows": f"{found['goal']:.4f}", "its training": in_words(found["small seconds"])}
         shown |= {"all rows reach it after": reached, "one epoch of all": in_words(found["epoch"])}
         bench.show("All rows against few", [{**shown, "NLPD then": f"{found['end']:.4f}"}])
+    costs = bench.row("steps", measure_steps)
+    if costs:
+        note = (
+            f"A step takes {in_words(costs['fixed'])} + rows · {1e6 * costs['each']:.1f} µs; two processes here "
+            f"average in {in_words(costs['latency'])} + bytes / ({costs['bandwidth'] / 1e9:.1f} GB/s)."
+        )
+        bench.show("What larger sizes would cost, by cores as these", [cost(costs, *scene) for scene in SCENES], note)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["worker"]:
+    if sys.argv[1:2] in (["worker"], ["averaging"]):
         use_threads(int(os.environ["OMP_NUM_THREADS"]))
-        worker(sys.argv[2], int(sys.argv[3]))
+        worker(sys.argv[2], int(sys.argv[3])) if sys.argv[1] == "worker" else averaging()
     else:
         main()
