@@ -14,6 +14,8 @@ from PIL import Image
 
 DOCS = Path(__file__).parent
 BLOCK = re.compile(r"```python\n((?:(?!```).)*?)```\n\n!\[[^\]]*\]\((?:\.\./)*(images/\w+\.png)\)", flags=re.DOTALL)
+PAGES = [DOCS / "pictures.md", DOCS / "likelihoods.md", *sorted((DOCS / "kernels").glob("*.md"))]
+FEW_COLOURS = ("images/kernels_", "images/likelihoods_")
 
 
 def main(pages: list[Path], folder: Path = DOCS) -> list[Path]:
@@ -27,7 +29,7 @@ def main(pages: list[Path], folder: Path = DOCS) -> list[Path]:
             seconds = time.process_time() - start
             path = folder / name
             path.parent.mkdir(exist_ok=True)
-            _save(path, colours=64 if "kernels_" in name else 256)
+            _save(path, colours=64 if name.startswith(FEW_COLOURS) else 256)
             drawn.append(path)
             print(f"{path.name}: {seconds:.1f} s of processor time, {path.stat().st_size / 1000:.0f} kB")
     plt.close("all")
@@ -42,4 +44,4 @@ def _save(path: Path, colours: int) -> None:
 
 
 if __name__ == "__main__":
-    main([Path(page) for page in sys.argv[1:]] or [DOCS / "pictures.md", *sorted((DOCS / "kernels").glob("*.md"))])
+    main([Path(page) for page in sys.argv[1:]] or PAGES)

@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 EXCERPTS = {"examples.md", "examples_surrogates.md", "extending.md"}  # whose code is part of files that other tests run
+STEPS = {"tutorial.md"}  # whose blocks go on from one another
 
 
 def pages():
@@ -18,7 +19,8 @@ def blocks():
     """Code marked ``python`` runs; ``py`` is that of other libraries, which is only shown."""
     for page in pages():
         name, text = page.relative_to(ROOT), page.read_text(encoding="utf-8")
-        for i, code in enumerate(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)):
+        found = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+        for i, code in enumerate(["".join(found)] if page.name in STEPS else found):
             yield pytest.param(code, id=f"{name} {i}")
 
 
@@ -45,5 +47,6 @@ def test_links_lead_somewhere():
 def test_pictures_are_small():
     images = ROOT / "docs" / "images"
     assert (images / "which_model.png").stat().st_size <= 60_000
-    large = [path.name for path in images.glob("kernels_*.png") if path.stat().st_size > 40_000]
+    families = [*images.glob("kernels_*.png"), *images.glob("likelihoods_*.png")]
+    large = [path.name for path in families if path.stat().st_size > 40_000]
     assert not large
