@@ -10,7 +10,15 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 
-from stratagp import AutoGPRegressor, GPClassifier, GPRegressor, WishartProcessRegressor, calibrate, metrics
+from stratagp import (
+    AutoGPRegressor,
+    DKLRegressor,
+    GPClassifier,
+    GPRegressor,
+    WishartProcessRegressor,
+    calibrate,
+    metrics,
+)
 from stratagp.errors import InputError
 
 N, ROUNDS, TEST = 39, 250, 100
@@ -96,6 +104,15 @@ def test_conformal_formula(too_sure):
     assert found.predict(new) == pytest.approx(m, rel=1e-12)
 
 
+def test_a_quantile_below_all_ranks_is_the_least_residual(too_sure):
+    X, y = rows(30, np.random.default_rng(15))
+    found, new = calibrate(too_sure, X, y), np.array([[1.0]])
+    mean, std = too_sure.predict(new, return_std=True)
+    assert found.predict_quantiles(new, [1e-12, 0.01]) == pytest.approx(
+        np.tile(mean + std * found.residuals_.min(), (1, 2)), rel=1e-12
+    )
+
+
 def test_isotonic_distribution(too_sure):
     """On fresh rows its PIT values are even, which those of the model are not; quantiles invert the distribution."""
     rng = np.random.default_rng(5)
@@ -129,10 +146,12 @@ def test_isotonic_probabilities_are_those_of_scikit_learn(wrong_about_classes):
     fair = calibrate(wrong_about_classes, X[:200], y[:200], method="isotonic")
     before, new = wrong_about_classes.predict_proba(X[:200]), wrong_about_classes.predict_proba(X[200:])
     maps = [IsotonicRegression(out_of_bounds="clip").fit(before[:, c], y[:200] == fair.classes_[c]) for c in range(3)]
-    each = np.stack([maps[c].predict(new[:, c]) for c in range(3)], 1)
+    assert all(each.y_thresholds_[0] == 0 for each in maps)
+    ends = [np.where(each.y_thresholds_ < 1 / 400, 1 / 400, each.y_thresholds_) for each in maps]  # half a row of 200
+    each = np.stack([np.interp(new[:, c], maps[c].X_thresholds_, ends[c]) for c in range(3)], 1)
     found = fair.predict_proba(X[200:])
-    some = each.sum(1) > 0
-    assert found[some] == pytest.approx(each[some] / each[some].sum(1, keepdims=True), rel=1e-9)
+    assert found == pytest.approx(each / each.sum(1, keepdims=True), rel=1e-9)
+    assert np.isfinite(metrics.log_loss(y[200:], found, fair.classes_))
     assert found.sum(1) == pytest.approx(np.ones(200), rel=1e-12)
     assert metrics.ece(y[200:], found, fair.classes_) < 0.5 * metrics.ece(y[200:], new, fair.classes_)
 
@@ -206,10 +225,13 @@ def test_too_few_rows_say_how_many_are_needed(too_sure, level, needed):
 
 def test_errors_name_the_argument(too_sure, wrong_about_classes, monkeypatch):
     monkeypatch.setattr(AutoGPRegressor, "least_steps", 5)
+    monkeypatch.setattr(DKLRegressor, "least_steps", 5)
     X, y = rows(50, np.random.default_rng(14))
     Z, t = labels(50, np.random.default_rng(14))
     two = GPRegressor(max_iterations=0).fit(X, np.column_stack([y, y]))
     counts = AutoGPRegressor(likelihood="poisson", n_inducing=5, max_epochs=1).fit(X, np.arange(50) % 4)
+    mixed = DKLRegressor(likelihood="poisson", network=[2], pretrain_epochs=1, grid_size=8, max_epochs=1)
+    mixed.fit(X, np.arange(50) % 4)
     cases = [
         (lambda: calibrate("gp", X, y), "model must be a regressor or a classifier, got str"),
         (lambda: calibrate(too_sure, X, y, "temperature"), "method must be one of 'conformal', 'isotonic' for a reg"),
@@ -220,6 +242,7 @@ def test_errors_name_the_argument(too_sure, wrong_about_classes, monkeypatch):
         (lambda: calibrate(two, X, y, "isotonic"), "one is calibrated at a time"),
         (lambda: calibrate(BayesianRidge().fit(X, y), X, y, "isotonic"), "must have cdf and predict_quantiles"),
         (lambda: calibrate(counts, X, np.arange(50) % 4, "isotonic"), "not for counts"),
+        (lambda: calibrate(mixed, X, np.arange(50) % 4, "isotonic"), "not for counts"),
         (lambda: calibrate(wrong_about_classes, Z, np.where(t == "elm", "fir", t)), "y has the class 'fir'"),
         (lambda: calibrate(wrong_about_classes, Z[t != "elm"], t[t != "elm"], "isotonic"), "no row of class 'elm'"),
         (lambda: calibrate(wrong_about_classes, Z, t).predict_set(Z, 0.01), "alpha=0.01 needs at least 99 rows"),

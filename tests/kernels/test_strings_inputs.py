@@ -70,6 +70,14 @@ def test_sequences_without_features(name):
     assert kernel.diag(["", "ab"]).tolist() == [1.0, 1.0]
 
 
+def test_similar_pairs_skip_single_strangers_but_not_all():
+    """What is empty, or consists of symbols that were called unknown, is like nothing; a stranger is one gap."""
+    assert matrix(k.SimilarPairs(), ["", ""]).tolist() == [[1.0, 1.0]] * 2
+    assert matrix(k.SimilarPairs(unknown="X"), ["", "XX"]).tolist() == [[1.0, 1.0]] * 2
+    kernel = k.SimilarPairs(np.eye(2), "ab", 1, normalise=False)
+    assert matrix(kernel, ["abxab", "xx"]).tolist() == [[4.0, 0.0], [0.0, 0.0]]
+
+
 def test_symbols_never_seen_before_are_features_like_any_other():
     anchors = k.Anchors(k.Double(1, 2), ["abc", "bca"])
     rows = anchors.encode(["xyz", "abx"])
@@ -154,6 +162,13 @@ def test_renumber():
         assert places.tolist() == expected_places.tolist()
 
 
+def test_as_many_words_with_gaps_as_there_are_are_allowed():
+    """C(16, 8), Σ_{s ≤ 4} C(20, s) and 100² patterns."""
+    stars = 1 + 20 + 190 + 1140 + 4845
+    for kernel, count in [(k.Gapped(16, 8), 12_870), (k.Wildcard(20, 4), stars), (k.Triple(1, 100), 100**2)]:
+        assert len(kernel.patterns()) == count
+
+
 def test_printing():
     kernel = k.Mismatch(4, 1, "acgt", unknown="n", positions=2, normalise=False)
     assert repr(kernel) == "Mismatch(k=4, m=1, alphabet='acgt', unknown='n', positions=2, normalise=False, variance=1)"
@@ -176,8 +191,18 @@ def test_printing():
         (lambda: k.SimilarPairs(torch.eye(2)), "there are 0 symbols"),
         (lambda: k.SimilarPairs(torch.eye(2), "aa"), "there are 1 symbols"),
         (lambda: k.SimilarPairs([[1, 2], [2, 1]], "ab"), "positive semi-definite"),
+        (lambda: k.SimilarPairs()(["mkv", "arnd"]), "none of the symbols, such as 'm', is one of ARND.*: upper-case"),
+        (lambda: k.SimilarPairs()(["", "12"]), "none of the symbols, such as '1', is one of ARND[A-Z]*$"),
+        (lambda: k.SimilarPairs()([np.array([65, 82])]), "such as 65, is one of"),
+        (lambda: k.SimilarPairs(unknown="X")(["XX", "xX"]), "such as 'x', is one of"),
         (lambda: k.Mismatch(2, 1, "X", unknown="X"), "size of the alphabet"),
         (lambda: k.Gapped(2, 3), "k must be at most g=2"),
+        (lambda: k.Gapped(60, 30), "more than 20000 words with gaps are too many: lower g or k"),
+        (lambda: k.Gapped(16, 1).patterns() and k.Gapped(18, 9), "words with gaps are too many"),
+        (lambda: k.Wildcard(60, 30), "more than 10000 words with gaps are too many: lower k or m"),
+        (lambda: k.Mismatch(60, 5, "ab"), "words with gaps are too many: lower k or m"),
+        (lambda: k.Triple(1, 101), "words with gaps are too many: lower k, or how long gaps may be"),
+        (lambda: k.GappyPair(1000, 1000), "more than 500 words with gaps"),
         (lambda: k.Subsequence(2, 0.0), "decay must be a number above 0"),
         (lambda: k.Spectrum(2)("abc"), "must be a list of objects"),
         (lambda: k.Spectrum(2)(["abc", 3]), "a sequence is 3, of type int"),

@@ -8,6 +8,7 @@ from scipy.stats import binomtest, norm
 
 from stratagp import metrics
 from stratagp.errors import InputError
+from stratagp.metrics.calibration import binomial_interval
 
 RNG = np.random.default_rng(1)
 P = RNG.dirichlet([1.0, 2.0, 0.7], size=400)
@@ -55,6 +56,13 @@ def test_bins_of_reliability():
         assert [part[b] for part in found[1:]] == pytest.approx(expected, rel=1e-9)
     empty = metrics.reliability([1, 0], [0.9, 0.95], of=1, bins=2)
     assert np.isnan([empty.share[0], empty.lower[0], empty.upper[0]]).all()
+
+
+def test_binomial_intervals_agree_with_scipy():
+    hits, n = np.array([0, 3, 7, 930]), np.array([7, 7, 7, 1000])
+    found = np.transpose(binomial_interval(hits, n, 0.9))
+    expected = [binomtest(int(k), int(of)).proportion_ci(0.9, "exact") for k, of in zip(hits, n, strict=True)]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 def test_calibration_error_by_hand():

@@ -9,6 +9,9 @@ from sklearn.metrics import mean_absolute_error, mean_pinball_loss, mean_squared
 
 from stratagp import metrics
 from stratagp.errors import InputError
+from stratagp.estimators import targets
+from stratagp.metrics.checks import check_level
+from stratagp.plotting import calibration
 
 RNG = np.random.default_rng(0)
 Y, MEAN, STD = RNG.normal(size=500), RNG.normal(size=500) * 0.5, 0.5 + RNG.random(500)
@@ -101,6 +104,19 @@ def test_columns_and_tensors_do_not_broadcast():
     assert metrics.coverage(Y, column, STD) == pytest.approx(metrics.coverage(Y, MEAN, STD))
     with pytest.raises(InputError, match=r"y \(500,\), mean \(499,\)"):
         metrics.rmse(Y, MEAN[1:])
+
+
+def test_levels_may_be_numbers_of_numpy():
+    """Of metrics, pictures and estimators alike, as one function checks them."""
+    for level in (np.float32(0.25), np.float64(0.25), 0.25):
+        found = check_level(level)
+        assert (found, type(found)) == (0.25, float)
+    for wrong in (True, 1, "0.9", np.float32(1.5), float("nan")):
+        with pytest.raises(InputError, match=r"level must lie between 0 and 1, such as 0\.95"):
+            check_level(wrong)
+    with pytest.raises(InputError, match=r"alpha must lie between 0 and 1, such as 0\.05"):
+        check_level(10, "alpha")
+    assert targets.check_level is calibration.check_level is check_level
 
 
 @pytest.mark.parametrize(

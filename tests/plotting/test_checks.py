@@ -3,13 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, poisson
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from stratagp import BayesianGPLVM, DRFClassifier, GPClassifier, GPRegressor, metrics, plotting
 from stratagp.errors import InputError
 from stratagp.training.loop import History
 from tests.plotting.drawn import band, lines, texts
+from tests.plotting.rates import Rates
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 6, (120, 2))
@@ -39,6 +40,18 @@ def test_coverage_of_intervals(gp):
     assert high * 60 == pytest.approx(binom.ppf(0.975, 60, at))
     shares = [metrics.interval_coverage(Y[60:], *gp.predict_interval(X[60:], level)) for level in sorted(levels)]
     assert lines(ax)[1][1] == pytest.approx(shares)
+
+
+def test_coverage_of_counts_stands_at_what_their_intervals_promise():
+    rate = RNG.uniform(0.5, 3, (50, 1))
+    drawn = RNG.poisson(rate[:, 0])
+    ax = plotting.coverage_curve(Rates().fit(rate), rate, drawn, levels=[0.5, 0.8])
+    expected = []
+    for level in (0.5, 0.8):
+        pairs = zip(*Rates().predict_interval(rate, level), rate[:, 0], strict=True)
+        expected.append(np.mean([poisson.pmf(np.arange(low, high + 1), lam).sum() for low, high, lam in pairs]))
+    assert lines(ax)[1][0] == pytest.approx(expected, rel=1e-9)
+    assert ax.get_xlabel() == "probability of the interval"
 
 
 def test_residuals_in_standard_deviations(gp):
@@ -72,7 +85,12 @@ def test_reliability_of_classes(of):
     assert dots.get_ydata() == pytest.approx(found.share[some])
     ends = np.array([segment[:, 1] for segment in bars.get_segments()])
     assert ends == pytest.approx(np.stack([found.lower, found.upper], 1)[some])
-    assert [bar.get_height() for bar in ax.containers[1]] == pytest.approx(0.15 * found.rows / found.rows.max())
+    assert ax.get_ylabel() == ("share that is right" if of is None else "share that is up")
+    counts = ax.figure.axes[1]
+    assert [bar.get_height() for bar in counts.containers[0]] == pytest.approx(found.rows)
+    assert counts.get_ylabel() == "rows (bars)"
+    assert counts.get_yticks().tolist() == [0, found.rows.max()]
+    assert ax.get_zorder() > counts.get_zorder()
     assert f"error {metrics.ece(CLASSES[60:], p, model.classes_, of, 5):.3f}" in texts(ax)[1]
 
 

@@ -8,7 +8,9 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from stratagp import BayesianGPLVM, GPClassifier, GPRegressor, plotting
 from stratagp import kernels as k
 from stratagp.errors import InputError
+from stratagp.plotting.dependence import Curves, draw_curves
 from stratagp.plotting.rows import Rows
+from stratagp.plotting.style import colours
 from tests.plotting.drawn import band, lines, texts, widths
 
 RNG = np.random.default_rng(0)
@@ -132,11 +134,33 @@ def test_partial_dependence_of_classes():
     for c in range(3):
         expected = [forest.predict_proba(np.column_stack([np.full(60, v), X[:, 1]]))[:, c].mean() for v in grid]
         assert lines(ax)[c][1] == pytest.approx(expected)
+    assert len({line.get_linestyle() for line in ax.get_lines()[:3]}) == 3  # and not by colour alone
+    words = FRAME.town.to_numpy()[:, None] == ["Bonn", "Oslo", "Rome"]
+    points = draw_points(words @ np.eye(3))
+    assert len({each[0].get_marker() for each in points.containers}) == 3
     two = GPClassifier(max_iterations=0).fit(FRAME, np.where(three > 0, "up", "down"))
     left, right = plotting.partial_dependence(two, FRAME, ["dose", "town"], n_grid=3)
     assert left.get_ylabel() == right.get_ylabel() == "probability of up"
     expected = [two.predict_proba(FRAME.assign(town=town))[:, 1].mean() for town in ("Bonn", "Oslo", "Rome")]
     assert right.containers[0][0].get_ydata() == pytest.approx(expected)
+
+
+def draw_points(mean):
+    """Points of as many classes as there are columns, on new axes."""
+    ax = pytest.importorskip("matplotlib.figure").Figure().subplots()
+    curves = Curves(mean, mean - 0.1, mean + 0.1, "all", [str(c) for c in range(mean.shape[1])])
+    draw_curves(ax, np.arange(len(mean)).astype(object), curves, is_number=False)
+    return ax
+
+
+@pytest.mark.parametrize("count", [2, 6, 7, 12, 30])
+def test_colours_stand_out_from_both_grounds(count):
+    """Contrast as the WCAG defines it, of at least 1.6 to white and to black."""
+    rgb = np.array([pytest.importorskip("matplotlib.colors").to_rgb(shade) for shade in colours(count)])
+    light = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
+    assert len(np.unique(rgb, axis=0)) == count
+    assert (1.05 / (light + 0.05)).min() > 1.6
+    assert ((light + 0.05) / 0.05).min() > 1.6
 
 
 def test_partial_dependence_on_a_date():

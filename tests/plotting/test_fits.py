@@ -83,11 +83,24 @@ def test_maps_are_predictions_over_a_grid(gp3):
     for panel, surface in zip(panels, found, strict=True):
         mesh = panel.collections[0].get_array()
         assert np.asarray(mesh).ravel() == pytest.approx(surface, rel=1e-9)
-    assert np.array_equal(panels[0].collections[1].get_offsets(), X3[:, [2, 0]])
-    assert np.array_equal(panels[0].collections[1].get_array(), Y3)
+    for panel in panels:  # the map is about rows whose x1 is 0.5, and their colours are not theirs
+        assert np.array_equal(panel.collections[1].get_offsets(), X3[:, [2, 0]])
+        assert panel.collections[1].get_array() is None
     assert (panels[0].get_xlabel(), panels[0].get_ylabel()) == ("x2", "x0")
     labels = [bar.get_ylabel() for bar in panels[0].figure.axes[2:]]
     assert labels == ["mean of depth (m)", "std of depth (m)"]
+
+
+def test_points_have_the_colours_of_their_targets_where_there_are_no_other_columns():
+    gp = GPRegressor(max_iterations=0).fit(X3[:, :2], Y3)
+    left, right = plotting.maps_2d(gp, X3[:, :2], Y3, n_grid=4)
+    assert np.array_equal(left.collections[1].get_array(), Y3)
+    assert left.collections[1].norm is left.collections[0].norm
+    assert right.collections[1].get_array() is None
+    three = np.digitize(X3[:, 2], [-0.5, 0.5])
+    left, _ = plotting.maps_2d(LogisticRegression().fit(X3, three), X3, three, columns=[0, 1], n_grid=4)
+    assert len(left.collections) == 2  # one for all rows, and none for each class
+    assert texts(left) == ["0", "1", "2"]
 
 
 def test_other_columns_are_typical():
@@ -115,6 +128,9 @@ def test_maps_of_classes():
     model = LogisticRegression().fit(X3[:, :2], three)
     panels = plotting.maps_2d(model, X3[:, :2], n_grid=5)
     assert np.array_equal(np.asarray(panels[0].collections[0].get_array()).ravel(), model.predict(rows))
+    assert texts(panels[0]) == ["0", "1", "2"]
+    key = [patch.get_facecolor()[:3] for patch in panels[0].get_legend().get_patches()]
+    assert key == [panels[0].collections[0].cmap(c)[:3] for c in range(3)]
 
 
 def test_axes_that_are_given_are_drawn_on(gp, gp3):

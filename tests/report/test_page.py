@@ -8,12 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from stratagp.errors import InputError
 from stratagp.report import words, write_report
 from stratagp.report.formats import number, percent
-from stratagp.report.scores import compare, score_table
+from stratagp.report.scores import score_table
 
 VOID = {"meta", "br", "img", "use", "path", "rect", "link", "hr", "input"}
 
@@ -160,67 +159,34 @@ def test_the_same_results_give_the_same_page(regression, tmp_path):
     assert results["made"] in page_of(results, tmp_path)
 
 
-def covering(results, shares, n=1000):
-    """Results whose intervals hold the given shares of rows."""
-    found = copy.deepcopy(results)
-    inside = [round(n * shares(level)) for level in found["calibration"]["levels"]]
-    found["calibration"] |= {"inside": inside, "rows": n}
-    return found
+def captions_of(page):
+    return re.findall(r"<figcaption>(.*?)</figcaption>", page)
 
 
-def test_verdicts_on_error_bars(results):
-    verdict = words.bars_verdict(covering(results, lambda level: level))
-    assert verdict.kind == "about right"
-    assert "hold 95 % of 1,000 rows" in verdict.sentence
-    verdict = words.bars_verdict(covering(results, lambda level: 0.8 * level))
-    assert verdict.kind == "too narrow"
-    assert "Intervals of 95 % hold 76 %" in verdict.sentence
-    verdict = words.bars_verdict(covering(results, lambda level: level**0.5))
-    assert verdict.kind == "too wide"
-    assert words.bars_verdict(covering(results, lambda level: 0.3 + 0.6 * level)).kind == "uneven"
-    assert words.bars_verdict(covering(results, lambda level: 0.8 * level, n=10)).kind == "about right"  # who can tell?
-    assert (
-        words.bars_verdict(covering(results, lambda level: level - 0.01, n=10**6)).kind == "about right"
-    )  # who cares?
-
-
-def test_a_right_model_is_rarely_blamed(results):
-    rng = np.random.default_rng(0)
-    u = rng.uniform(size=(1000, 200))
-    levels = np.array(results["calibration"]["levels"])
-    blamed = 0
-    for row in u:
-        inside = (row[:, None] <= levels).sum(0)
-        found = results["calibration"] | {"inside": inside.tolist(), "rows": 200}
-        blamed += any(each["verdict"] != "as promised" for each in words.coverage(found))
-    assert blamed <= binom.ppf(0.999, 1000, 0.05)
-
-
-def test_verdicts_on_probabilities(classification):
-    results = copy.deepcopy(classification[2])
-    kinds = []
-    for confidence in (0.95, 0.8, 0.6):
-        results["calibration"] |= {"rows": 500, "right": 400, "confidence": confidence}
-        kinds.append(words.bars_verdict(results).kind)
-    assert kinds == ["too sure", "about right", "too unsure"]
-
-
-def test_the_comparison_is_honest(results):
-    results["performance"]["scores"]["rmse"] = {"value": 4.0, "error": 0.1}
-    for other, kind, said in ((8.0, "better", "better by 50 %"), (4.1, "unclear", "no clear difference")):
-        results["performance"]["baselines"] = {"mean": {"rmse": 9.0}, "line": {"rmse": other}}
-        assert compare(results).kind == kind
-        assert said in compare(results).sentence
-        assert "for line" in compare(results).sentence
-    results["performance"]["baselines"] = {"line": {"rmse": 2.0}}
-    assert compare(results).kind == "worse"
-    assert "does not beat it, and is worse by 100 %" in compare(results).sentence
-    results["performance"]["evidence"] = "training"
-    results["performance"]["baselines"] = {"line": {"rmse": 8.0}}
-    assert compare(results).kind == "unclear"
-    assert "proves nothing" in compare(results).sentence
-    results["performance"]["baselines"] = {}
-    assert compare(results).kind == "alone"
+def test_what_is_left_out_is_said(results, classification, tmp_path):
+    points = {name: values * 3 for name, values in results["performance"]["points"].items()}
+    results["performance"] |= {"rows": 1200, "points": points}
+    results["effects"]["more"] = 7
+    results["effects"]["curves"][0] |= {"more_values": 3, "more_curves": 1}
+    results["history"] = [
+        {"number": 1, "epochs": [1], "values": [-3.0], "ending": "finished"},
+        {"number": 3, "epochs": [1, 2], "values": [-2.0, -1.0], "ending": "converged"},
+    ]
+    page = page_of(results, tmp_path)
+    said = captions_of(page)
+    assert sum("90 of 1,200 rows are shown." in caption for caption in said) == 2
+    assert any("shuffled. 7 more are left out." in caption for caption in said)
+    assert any(
+        "the most frequent are shown. 3 more are left out. The classes that change most are shown. 1 more is left out."
+        in caption
+        for caption in said
+    )
+    assert "phase 3: converged" in page
+    assert "± 1.96 standard deviations" in page
+    assert "expected" not in page
+    found = copy.deepcopy(classification[2])
+    found["data"]["target"] = {"classes": [str(i) for i in range(24)], "counts": [1] * 24}
+    assert any("each class has. 4 more are left out." in caption for caption in captions_of(page_of(found, tmp_path)))
 
 
 def test_the_page_says_which_rows_its_figures_are_about(results):

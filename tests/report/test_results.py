@@ -5,13 +5,19 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import beta
+from scipy.stats import binom, poisson
 
-from stratagp import GPRegressor, metrics
+from stratagp import AutoGPRegressor, GPRegressor, metrics
+from stratagp import kernels as k
 from stratagp.errors import InputError
-from stratagp.report.plain import binomial_interval, entry
+from stratagp.report import numbers as of_numbers
+from stratagp.report.learnt import histories
+from stratagp.report.plain import entry
 from stratagp.report.results import gather
 from stratagp.report.summary import read_inputs
+from stratagp.report.words import bars_verdict, what_it_learnt
+from stratagp.training.loop import History
+from tests.plotting.rates import Rates
 from tests.report.conftest import PLAINLY, pd, trial
 
 
@@ -120,6 +126,83 @@ def test_without_held_out_rows_each_is_left_out():
     assert found["performance"]["scores"]["rmse"]["value"] == pytest.approx(metrics.rmse(y, mean), rel=1e-12)
 
 
+def test_counts_are_judged_by_what_their_intervals_promise():
+    """By the right model, whose intervals of whole numbers hold more than their level."""
+    rate = np.random.default_rng(0).uniform(0.5, 3, (20_000, 1))
+    y = np.random.default_rng(1).poisson(rate[:, 0]).astype(float)
+    found = of_numbers.calibration(of_numbers.ask(Rates().fit(rate), rate, y))
+    for level, promised, inside in zip(found["levels"], found["promised"], found["inside"], strict=True):
+        ends = Rates().predict_interval(rate, level)
+        inner = [(low <= k) & (k <= high) for k in range(30) for low, high in [ends]]
+        mass = sum(kept * poisson.pmf(k, rate[:, 0]) for k, kept in enumerate(inner))
+        assert promised == pytest.approx(mass.mean(), rel=1e-9)
+        assert promised > level
+        assert inside / 20_000 == pytest.approx(promised, abs=3 * 0.5 / math.sqrt(20_000))
+    np.testing.assert_allclose(found["pit"], 2000, atol=4 * math.sqrt(20_000 * 0.09))
+    assert sum(found["pit"]) == pytest.approx(20_000, abs=1)
+
+
+def test_a_right_model_of_counts_is_rarely_blamed():
+    rng, kinds = np.random.default_rng(2), []
+    for _ in range(100):
+        rate = rng.uniform(0.5, 3, (500, 1))
+        found = of_numbers.ask(Rates().fit(rate), rate, rng.poisson(rate[:, 0]).astype(float))
+        performance = {"evidence": "held-out"}
+        results = {"task": "regression", "performance": performance, "calibration": of_numbers.calibration(found)}
+        kinds.append(bars_verdict(results).kind)
+    assert kinds.count("about right") >= binom.ppf(0.001, 100, 0.95)
+
+
+@pytest.mark.parametrize(("likelihood", "power"), [("gaussian", 0.5), ("log-normal", None)])
+def test_noise_in_the_unit_of_the_target_is_gaussian(likelihood, power, monkeypatch):
+    monkeypatch.setattr(AutoGPRegressor, "least_steps", 5)
+    X = np.random.default_rng(0).uniform(size=(60, 1))
+    y = 1000 * np.exp(X[:, 0])
+    model = AutoGPRegressor(likelihood=likelihood, n_inducing=5, max_epochs=1, random_state=0).fit(X, y)
+    found = gather(model, X, y, None, None, **PLAINLY)
+    noise = model.hyperparameters_["likelihood.noise"].value
+    assert found["model"]["noise"] == (None if power is None else pytest.approx(noise**power, rel=1e-12))
+    assert any("differ by about" in said for said in what_it_learnt(found)) == (power is not None)
+
+
+def test_lengthscales_on_a_circle_are_no_distances():
+    X = np.random.default_rng(0).uniform(0, 9, size=(40, 2))
+    y = np.sin(X[:, 0]) + X[:, 1]
+    for kernel, columns in (
+        (k.Periodic(ard=2), []),
+        (k.RBF(ard=True).on(0) * k.Periodic(ard=1).on(0) + k.RBF(ard=True).on(1), ["x1"]),
+        (k.RBF(ard=True) + k.Periodic(), []),  # which sees all columns
+        (k.RBF(ard=True), ["x0", "x1"]),
+    ):
+        model = GPRegressor(kernel, max_iterations=0).fit(X, y)
+        found = gather(model, X, y, None, None, **PLAINLY)["model"]["lengthscales"]
+        assert [each["column"] for each in found] == columns
+
+
+def test_curves_are_of_the_most_frequent_values():
+    towns = np.repeat([f"town {i:02d}" for i in range(14)], np.arange(1, 15))
+    X = pd.DataFrame({"town": towns, "size": np.random.default_rng(0).normal(size=len(towns))})
+    model = GPRegressor(max_iterations=0).fit(X, X["size"] + (X.town == "town 13"))
+    found = gather(model, X, X["size"], None, None, **PLAINLY)
+    curve = next(each for each in found["effects"]["curves"] if each["name"] == "town")
+    assert curve["values"] == [f"town {i:02d}" for i in range(13, 3, -1)]
+    assert (curve["more_values"], curve["more_curves"], found["effects"]["more"]) == (4, 0, 0)
+
+
+def test_phases_of_training_keep_their_numbers():
+    class Phased:
+        engine_ = None
+        histories_ = (History([-3.0]), History([]), History([-1.5, -1.0]))
+
+    found = histories(Phased())
+    assert [(each["number"], each["epochs"], each["values"]) for each in found] == [
+        (1, [1], [-3.0]),
+        (3, [1, 2], [-1.5, -1.0]),
+    ]
+    Phased.histories_ = (History([-3.0]),)  # of which no curve can be drawn
+    assert histories(Phased()) == []
+
+
 def test_the_data_are_described(regression):
     found = regression[2]["data"]
     X, y = trial()
@@ -184,13 +267,6 @@ def test_other_bad_input(regression, classification):
     model, (X, label), _ = classification
     with pytest.raises(InputError, match="the class 'odd', which the model has not learnt"):
         gather(model, X, label, X, np.where(label == "high", "odd", label), **PLAINLY)
-
-
-def test_binomial_intervals_agree_with_scipy():
-    for hits, n in ((0, 7), (3, 7), (7, 7), (930, 1000)):
-        low, high = binomial_interval(hits, n, 0.9)
-        assert low == pytest.approx(beta.ppf(0.05, hits, n - hits + 1) if hits else 0.0, abs=1e-12)
-        assert high == pytest.approx(beta.ppf(0.95, hits + 1, n - hits) if hits < n else 1.0, abs=1e-12)
 
 
 def test_entries_are_short_texts_and_numbers():

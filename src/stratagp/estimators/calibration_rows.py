@@ -73,6 +73,12 @@ def codes(model: Any, y: Any, n: int) -> Int[np.ndarray, " n"]:
     return np.searchsorted(model.classes_, labels)[places]
 
 
+def is_of_counts(model: Any) -> bool:
+    """Whether a model predicts whole numbers: by its own likelihood, or by one of mixed functions."""
+    observed = getattr(getattr(model, "model_", None), "observed", None)
+    return bool(getattr(getattr(observed, "given", observed), "discrete", False))
+
+
 def adopt_columns(estimator: Any, model: Any) -> None:
     """Know the columns that the model knows."""
     for name in ("n_features_in_", "feature_names_in_"):
@@ -90,8 +96,12 @@ def enough_rows(n: int, level: float) -> bool:
 
 
 def order_statistic(n: int, level: float, name: str) -> int:
-    """``⌈(n + 1) level⌉``, the rank among n scores that one more stays below with probability ``level``; from one."""
-    rank = math.ceil((n + 1) * level - 1e-9)
+    """``⌈(n + 1) level⌉``, the rank among n scores that one more stays below with probability ``level``; from one.
+
+    >>> order_statistic(19, 0.95, "it"), order_statistic(19, 1e-12, "it")
+    (19, 1)
+    """
+    rank = max(1, math.ceil((n + 1) * level - 1e-9))
     if not enough_rows(n, level):
         needed = math.ceil(level / (1 - level) - 1e-9)
         raise InputError(f"{name} needs at least {needed} rows of calibration, but there are {n}: give more of them")

@@ -119,8 +119,8 @@ class ConformalClassifier(Calibration, ClassifierMixin, BaseEstimator):
 
     The score of a held-out row is ``1 − p(yᵢ)`` by the model. The set at ``x`` has all classes of probability
     ``p(c) ≥ 1 − q``, where ``q`` is the ``⌈(n + 1)(1 − α)⌉``-th smallest score. If the rows are exchangeable with new
-    ones, ``P(y ∈ set) ≥ 1 − α``; of all sets by thresholds these are the smallest on average (Sadinle et al. 2019). A
-    set may be empty: nothing is as probable as true classes mostly are.
+    ones, ``P(y ∈ set) ≥ 1 − α``. Where the model's probabilities are right, no sets of that probability are smaller on
+    average (Sadinle et al. 2019). A set may be empty: nothing is as probable as true classes mostly are.
 
     Arguments:
         model: a fitted classifier with ``predict_proba``.

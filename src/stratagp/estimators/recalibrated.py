@@ -18,6 +18,7 @@ from stratagp.estimators.calibration_rows import (
     Calibration,
     adopt_columns,
     codes,
+    is_of_counts,
     numbers,
     probabilities,
 )
@@ -109,9 +110,10 @@ class RecalibratedClassifier(Calibration, ClassifierMixin, BaseEstimator):
     Arguments:
         model: a fitted classifier with ``predict_proba``.
         method: "isotonic": ``p'(c) ∝ R_c(p(c))``, where ``R_c`` is the isotonic regression of ``1[y = c]`` on ``p(c)``
-            over held-out rows (Zadrozny and Elkan 2002); rows for which all are zero keep what the model says.
-            "temperature": ``p'(c) ∝ p(c)^(1/T)``, where ``T`` has the least log loss on held-out rows (Guo et al.
-            2017): one number, for few rows; the most probable class stays the same.
+            over n held-out rows (Zadrozny and Elkan 2002), whose shares are ``1/(2n)`` at least, half a row: that no
+            row of a class was seen there does not make it impossible. "temperature": ``p'(c) ∝ p(c)^(1/T)``, where
+            ``T`` has the least log loss on held-out rows (Guo et al. 2017): one number, for few rows; the most probable
+            class stays the same.
 
     After ``fit``: ``classes_``, and ``levels_``, ``shares_`` (the points of each ``R_c``) or ``temperature_``.
 
@@ -145,7 +147,7 @@ class RecalibratedClassifier(Calibration, ClassifierMixin, BaseEstimator):
                 raise InputError(f"y has no row of class {label!r}: give rows of each class, or method='temperature'")
             maps = [IsotonicRegression(y_min=0, y_max=1).fit(p[:, c], true == c) for c in range(p.shape[1])]
             self.levels_ = [each.X_thresholds_ for each in maps]
-            self.shares_ = [each.y_thresholds_ for each in maps]
+            self.shares_ = [np.maximum(each.y_thresholds_, 0.5 / len(p)) for each in maps]
         adopt_columns(self, self.model)
         return self
 
@@ -162,7 +164,6 @@ class RecalibratedClassifier(Calibration, ClassifierMixin, BaseEstimator):
             return softmax(np.log(np.maximum(p, _LEAST)) / self.temperature_, axis=1)
         pairs = zip(p.T, self.levels_, self.shares_, strict=True)
         found = np.stack([np.interp(said, levels, shares) for said, levels, shares in pairs], axis=1)
-        found = np.where(found.sum(1, keepdims=True) > 0, found, p)
         return found / found.sum(1, keepdims=True)
 
     def _answers(self) -> dict[str, np.ndarray]:
@@ -176,8 +177,7 @@ def _check_distribution(model: Any) -> None:
         raise InputError(f"model must have cdf and predict_quantiles, which {name} has not: take method='conformal'")
     if not getattr(model, "one_target_", True):
         raise InputError("model predicts several targets, but one is calibrated at a time: fit one model each")
-    observed = getattr(getattr(model, "model_", None), "observed", None)
-    if getattr(observed, "discrete", False):
+    if is_of_counts(model):
         raise InputError("an increasing map is for continuous targets, not for counts: take method='conformal'")
 
 

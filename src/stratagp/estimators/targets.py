@@ -12,6 +12,7 @@ from sklearn.utils.validation import column_or_1d
 from stratagp.data.columns import is_missing
 from stratagp.data.target_checks import OF_TIMES, TIMES
 from stratagp.errors import InputError
+from stratagp.metrics.checks import check_level as check_level
 
 
 def check_targets(estimator: Any, y: Any, n: int, gaps: bool = False) -> Float[np.ndarray, "n *q"]:
@@ -111,14 +112,6 @@ def check_noise(noise: Any, n: int) -> np.ndarray:
     if array.ndim != 1 or not (np.isfinite(array).all() and (array >= 0).all()):
         raise InputError("noise must be a variance ≥ 0, or one for each row, in squared units of y")
     return array
-
-
-def check_level(level: Any, name: str = "level") -> float:
-    """The probability of an interval."""
-    if not isinstance(level, (int, float)) or not 0 < level < 1:
-        example = 0.95 if name == "level" else 0.05
-        raise InputError(f"{name} must lie between 0 and 1, such as {example}, got {level!r}")
-    return level
 
 
 def check_quantiles(quantiles: Any) -> list[float]:

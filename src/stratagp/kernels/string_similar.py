@@ -21,6 +21,7 @@ from stratagp.kernels.symbols import Symbols, encode
 from stratagp.parameters import OPEN, Parameter, Value
 
 _CELLS = 2**24  # of counts of pairs, at once
+_SHOWN = 40  # symbols of a message
 
 
 class SimilarPairs(StringKernel):
@@ -32,7 +33,8 @@ class SimilarPairs(StringKernel):
         s(a, b) = Σ_g tr(S N_g(a) S N_g(b)ᵀ),
 
     which is ``Double(1, d)`` where ``S`` is the identity (a generalised similarity kernel: Kuksa, Khan and Pavlovic
-    2012). With ``S = R Rᵀ`` the features are ``Rᵀ N_g(a) R``. Pairs with a symbol that ``S`` does not know are skipped.
+    2012). With ``S = R Rᵀ`` the features are ``Rᵀ N_g(a) R``. Pairs with a symbol that ``S`` does not know are skipped;
+    where it knows none of all sequences, they are refused.
 
     Arguments:
         similarity: "blosum62", how often amino acids replace one another (:func:`blosum62`); or a symmetric, positive
@@ -82,6 +84,8 @@ class SimilarPairs(StringKernel):
     def features(self, objects: Sequence[Any]) -> Float[Tensor, "n p"]:
         """``Rᵀ N_g(a) R`` of each object, for all distances and parts of a sequence, in a row."""
         text = self.encode(objects)
+        if len(text.codes) and (text.codes < 0).all():
+            self._refuse_strangers(objects)
         ends = np.cumsum(text.lengths)
         step = max(1, _CELLS // (self.d * self.positions * text.size**2))
         blocks = [np.zeros((0, self.d * self.positions * self.root.shape[1] ** 2))]
@@ -89,9 +93,22 @@ class SimilarPairs(StringKernel):
             lengths = text.lengths[first : first + step]
             codes = text.codes[ends[first] - lengths[0] : ends[first + len(lengths) - 1]]
             pairs = self._pairs(Symbols(codes, lengths, text.size))
-            root = self.root.numpy()
+            root = self.root.cpu().numpy()
             blocks.append((root.T @ pairs @ root).reshape(len(lengths), -1))
         return torch.from_numpy(np.concatenate(blocks))
+
+    def _refuse_strangers(self, objects: Sequence[Any]) -> None:
+        """Say that no symbol is known, unless all are such as ``unknown`` names."""
+        text = encode(objects, skipped_symbols(self.unknown))
+        strange = np.flatnonzero(text.codes >= 0)
+        if not len(strange):
+            return
+        row, place = text.rows()[strange[0]], text.places()[strange[0]]
+        own = objects[row]
+        symbol = np.asarray(own).tolist()[place] if hasattr(own, "__array__") else own[place]
+        known = "".join(map(str, self.symbols)) if len(self.symbols) <= _SHOWN else f"the {len(self.symbols)} known"
+        hint = ": upper-case them?" if isinstance(symbol, str) and symbol.upper() in self.symbols else ""
+        raise InputError(f"none of the symbols, such as {symbol!r}, is one of {known}{hint}")
 
     def _pairs(self, text: Symbols) -> Float[np.ndarray, "n kinds size size"]:
         """``N_g`` of each sequence, and of each of its parts."""

@@ -48,15 +48,27 @@ def reliability(
     (array([0., 1.]), array([0.975, 1.   ]))
     """
     said, true = _said(y, probability, classes, of)
-    bins, tail = check_count(bins, "bins"), (1 - check_level(level)) / 2
+    bins, level = check_count(bins, "bins"), check_level(level)
     place = _bin(said, bins)
     count, hits = np.bincount(place, minlength=bins), np.bincount(place, weights=true, minlength=bins)
     with np.errstate(invalid="ignore"):
         mean, share = np.bincount(place, weights=said, minlength=bins) / count, hits / count
-        lower = np.where(hits > 0, betaincinv(np.maximum(hits, 1), count - hits + 1, tail), 0.0)
-        upper = np.where(hits < count, betaincinv(hits + 1, np.maximum(count - hits, 1), 1 - tail), 1.0)
+    lower, upper = binomial_interval(hits, count, level)
     empty = np.where(count > 0, 0.0, np.nan)
     return Reliability(np.linspace(0, 1, bins + 1), count, mean, share, lower + empty, upper + empty)
+
+
+def binomial_interval(hits: Any, n: Any, level: float) -> tuple[Any, Any]:
+    """The interval of Clopper and Pearson for shares, which holds the true one with at least the probability ``level``.
+
+    >>> low, high = binomial_interval(8, 10, 0.95)
+    >>> round(float(low), 4), round(float(high), 4)
+    (0.4439, 0.9748)
+    """
+    tail, hits, n = (1 - level) / 2, np.asarray(hits), np.asarray(n)
+    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), n - hits + 1, tail), 0.0)
+    high = np.where(hits < n, betaincinv(hits + 1, np.maximum(n - hits, 1), 1 - tail), 1.0)
+    return low, high
 
 
 def ece(y: Any, probability: Any, classes: Any = None, of: Any = None, bins: int = 10) -> float:

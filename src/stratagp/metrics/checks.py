@@ -66,7 +66,8 @@ def samples_of(y: np.ndarray, samples: Any) -> Float[np.ndarray, "n s"]:
 def check_level(level: Any, name: str = "level") -> float:
     """A probability that is neither 0 nor 1."""
     if isinstance(level, bool) or not isinstance(level, (int, float, np.number)) or not 0 < level < 1:
-        raise InputError(f"{name} must lie between 0 and 1, such as 0.95, got {level!r}")
+        example = 0.95 if name.startswith("level") else 0.05
+        raise InputError(f"{name} must lie between 0 and 1, such as {example}, got {level!r}")
     return float(level)
 
 

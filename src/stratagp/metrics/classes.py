@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from stratagp.errors import InputError
 from stratagp.metrics.checks import classified, labels_of
@@ -24,8 +25,7 @@ def log_loss(y: Any, probability: Any, classes: Any = None) -> float:
     0.3466
     """
     codes, p, _ = classified(y, probability, classes)
-    with np.errstate(divide="ignore"):
-        return float(-np.mean(np.log(p[np.arange(len(p)), codes])))
+    return float(np.mean(log_losses(codes, p)))
 
 
 def brier(y: Any, probability: Any, classes: Any = None) -> float:
@@ -37,7 +37,18 @@ def brier(y: Any, probability: Any, classes: Any = None) -> float:
     0.5
     """
     codes, p, _ = classified(y, probability, classes)
-    return float(np.mean(np.sum((p - np.eye(p.shape[1])[codes]) ** 2, axis=1)))
+    return float(np.mean(brier_scores(codes, p)))
+
+
+def log_losses(codes: Int[np.ndarray, " n"], p: Float[np.ndarray, "n c"]) -> Float[np.ndarray, " n"]:
+    """``−ln p(yᵢ)`` of each row, for the numbers of the true classes; infinite where one has probability zero."""
+    with np.errstate(divide="ignore"):
+        return -np.log(p[np.arange(len(p)), codes])
+
+
+def brier_scores(codes: Int[np.ndarray, " n"], p: Float[np.ndarray, "n c"]) -> Float[np.ndarray, " n"]:
+    """``Σ_c (p_ic − 1[yᵢ = c])²`` of each row, for the numbers of the true classes."""
+    return np.sum((p - np.eye(p.shape[1])[codes]) ** 2, axis=1)
 
 
 def f1(y: Any, predicted: Any, average: str = "macro", positive: Any = None) -> Any:

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from stratagp.errors import InputError
+from stratagp.estimators.calibration_rows import is_of_counts
 
 
 def check_regressor(model: Any, picture: str) -> None:
@@ -25,20 +26,6 @@ def check_classifier(model: Any, picture: str) -> None:
     if not isinstance(model, BaseEstimator) or not is_classifier(model):
         raise InputError(f"{picture} is about a classifier, got {type(model).__name__}")
     check_is_fitted(model)
-
-
-def check_level(level: Any, name: str = "level") -> float:
-    """A probability that is neither 0 nor 1."""
-    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
-        raise InputError(f"{name} must lie between 0 and 1, such as 0.95, got {level!r}")
-    return float(level)
-
-
-def check_count(value: Any, name: str, least: int) -> int:
-    """A whole number."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return int(value)
 
 
 def moments(model: Any, X: Any, of: str = "y") -> tuple[np.ndarray, np.ndarray]:
@@ -58,6 +45,17 @@ def interval(model: Any, X: Any, level: float, of: str = "y") -> tuple[np.ndarra
     mean, std = moments(model, X, of)
     reach = NormalDist().inv_cdf(0.5 + level / 2)
     return mean - reach * std, mean + reach * std
+
+
+def promised(model: Any, X: Any, ends: tuple[np.ndarray, np.ndarray], level: float) -> float:
+    """The probability that a model gives to its intervals, on average over rows: their ``level``.
+
+    Those of counts end on whole numbers and hold more: ``mean(F(high) − F(low − 1))``.
+    """
+    if not is_of_counts(model):
+        return level
+    low, high = ends
+    return float(np.mean(np.asarray(model.cdf(X, high)) - np.asarray(model.cdf(X, low - 1))))
 
 
 def options_of(method: Any, of: str) -> dict[str, str]:

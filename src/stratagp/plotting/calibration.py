@@ -11,12 +11,14 @@ from scipy.stats import binom
 
 from stratagp import metrics
 from stratagp.errors import InputError
-from stratagp.plotting.answers import check_classifier, check_level, check_regressor, interval, moments
+from stratagp.estimators.calibration_rows import is_of_counts
+from stratagp.metrics.checks import check_level
+from stratagp.plotting.answers import check_classifier, check_regressor, interval, moments, promised
 from stratagp.plotting.rows import Rows, name_of, numbers
-from stratagp.plotting.style import BAND, BLUE, ORANGE, SKY, add_legend, ink, one_axes, percent, tidy_dates
+from stratagp.plotting.style import BAND, BLUE, ORANGE, SKY, add_legend, ink, library, one_axes, percent, tidy_dates
 
-_BARS = 0.15  # the height of the tallest bar of counts
-_LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+_BARS = 0.25  # the height of the tallest bar of counts, as a share of the picture
+LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 def reliability(
@@ -24,7 +26,8 @@ def reliability(
 ) -> Any:
     """How often the most probable class is right against its probability, with binomial intervals.
 
-    Bars at the bottom tell how many rows each bin has, the legend the expected calibration error with its interval.
+    Bars at the bottom tell how many rows each bin has, on an axis of their own at the right; the legend has the
+    expected calibration error with its interval.
 
     Arguments:
         model: a fitted classifier with ``predict_proba``.
@@ -47,27 +50,35 @@ def reliability(
     low, high = metrics.ece_interval(y, p, names, of, bins, level)
     what = "of the most probable class" if of is None else f"of {of}"
     label = f"error {error:.3f} ({low:.3f} to {high:.3f})"
-    return draw_reliability(one_axes(ax), found, f"probability {what}", label)
+    share = "share that is right" if of is None else f"share that is {of}"
+    return draw_reliability(one_axes(ax), found, f"probability {what}", share, label)
 
 
-def draw_reliability(ax: Any, found: metrics.Reliability, name: str, label: str) -> Any:
-    """Shares of rows against their probability, which ``name`` calls; ``label`` is what the legend says."""
+def draw_reliability(ax: Any, found: metrics.Reliability, name: str, share: str, label: str) -> Any:
+    """Shares of rows against their probability, which ``share`` and ``name`` call; ``label`` is for the legend."""
     some = found.rows > 0
     ends = np.abs(np.stack([found.share - found.lower, found.upper - found.share]))[:, some]
     ax.plot([0, 1], [0, 1], color=ink(ax), linewidth=0.8, linestyle=":", label="as it should be")
     ax.errorbar(found.probability[some], found.share[some], ends, fmt="o-", color=BLUE, capsize=3, label=label)
-    width = np.diff(found.edges)
-    ax.bar(found.edges[:-1], _BARS * found.rows / found.rows.max(), width, align="edge", color=ORANGE, alpha=0.35)
-    ax.set(xlabel=name, ylabel="share of rows", xlim=(0, 1), ylim=(0, 1.02))
+    counts = ax.twinx()
+    counts.bar(found.edges[:-1], found.rows, np.diff(found.edges), align="edge", color=ORANGE, alpha=0.6, zorder=0)
+    counts.set_ylim(0, found.rows.max() / _BARS)
+    counts.set_ylabel("rows (bars)", loc="bottom")
+    counts.yaxis.set_major_locator(library("matplotlib.ticker").FixedLocator([0, found.rows.max()]))
+    counts.spines["right"].set_visible(True)
+    ax.set_zorder(counts.get_zorder() + 1)  # points before bars
+    ax.patch.set_visible(False)
+    ax.set(xlabel=name, ylabel=share, xlim=(0, 1), ylim=(0, 1.02))
     add_legend(ax, loc="upper left")
     return ax
 
 
-def coverage_curve(model: Any, X: Any, y: Any, *, levels: Sequence[float] = _LEVELS, ax: Any = None) -> Any:
+def coverage_curve(model: Any, X: Any, y: Any, *, levels: Sequence[float] = LEVELS, ax: Any = None) -> Any:
     """The share of targets inside the model's intervals against their level, and where chance alone would put it.
 
-    The band holds 95 % of what a right model gives on so many rows (binomial); above it intervals are too wide, below
-    too narrow.
+    The band holds 95 % of what a right model gives on so many rows (binomial), at each level by itself: above it
+    intervals are too wide, below too narrow, and one point just outside may be chance. Intervals of counts end on whole
+    numbers, and stand where their own probability is, which is more than their level.
 
     Arguments:
         model: a fitted regressor.
@@ -86,16 +97,21 @@ def coverage_curve(model: Any, X: Any, y: Any, *, levels: Sequence[float] = _LEV
     chosen = np.sort([check_level(level, "levels") for level in levels])
     ends = [interval(model, X, float(level)) for level in chosen]
     shares = np.array([np.mean((low <= targets) & (targets <= high)) for low, high in ends])
-    return draw_coverage(one_axes(ax), chosen, shares, len(targets))
+    wanted = np.array([promised(model, X, each, float(level)) for each, level in zip(ends, chosen, strict=True)])
+    return draw_coverage(one_axes(ax), wanted, shares, len(targets), whole=is_of_counts(model))
 
 
-def draw_coverage(ax: Any, chosen: np.ndarray, shares: np.ndarray, n: int) -> Any:
-    """Observed shares of n rows against the levels, and the band of what chance alone gives."""
-    low, high = (binom.ppf(tail, n, chosen) / n for tail in (0.025, 0.975))
-    ax.fill_between(chosen, low, high, color=ink(ax), alpha=0.15, linewidth=0, label="95 % by chance")
+def draw_coverage(ax: Any, wanted: np.ndarray, shares: np.ndarray, n: int, whole: bool) -> Any:
+    """Observed shares of n rows against the wanted ones, and the band of what chance alone gives.
+
+    ``whole`` is whether intervals end on whole numbers, so that what they promise is not their level.
+    """
+    low, high = (binom.ppf(tail, n, wanted) / n for tail in (0.025, 0.975))
+    ax.fill_between(wanted, low, high, color=ink(ax), alpha=0.15, linewidth=0, label="95 % of chance, point by point")
     ax.plot([0, 1], [0, 1], color=ink(ax), linewidth=0.8, linestyle=":")
-    ax.plot(chosen, shares, "o-", color=BLUE, markersize=4, label=f"observed, {n} rows")
-    ax.set(xlabel="level of the interval", ylabel="share of targets inside", xlim=(0, 1), ylim=(0, 1))
+    ax.plot(wanted, shares, "o-", color=BLUE, markersize=4, label=f"observed, {n} rows")
+    name = "probability of the interval" if whole else "level of the interval"
+    ax.set(xlabel=name, ylabel="share of targets inside", xlim=(0, 1), ylim=(0, 1))
     add_legend(ax, loc="upper left")
     return ax
 
@@ -131,14 +147,14 @@ def residuals(
         if not rows.is_number(j, model):
             raise InputError(f"against: {rows.names[j]!r} is a category, and an axis needs numbers")
         values, name = rows.column(j), rows.names[j]
-    return draw_residuals(one_axes(ax), values, (targets - mean) / std, name, check_level(level))
+    z, reach = (targets - mean) / std, NormalDist().inv_cdf(0.5 + check_level(level) / 2)
+    label = f"{percent(level)} expected, {percent(round(float(np.mean(np.abs(z) <= reach)), 3))} found"
+    return draw_residuals(one_axes(ax), values, z, name, reach, label)
 
 
-def draw_residuals(ax: Any, values: np.ndarray, z: np.ndarray, name: str, level: float) -> Any:
-    """Residuals ``z`` in standard deviations against ``values``, which ``name`` calls."""
-    reach = NormalDist().inv_cdf(0.5 + level / 2)
-    share = f"{percent(level)} expected, {percent(round(float(np.mean(np.abs(z) <= reach)), 3))} found"
-    ax.axhspan(-reach, reach, color=SKY, alpha=BAND, linewidth=0, label=share)
+def draw_residuals(ax: Any, values: np.ndarray, z: np.ndarray, name: str, reach: float, label: str) -> Any:
+    """Residuals ``z`` in standard deviations against ``values``, which ``name`` calls, and a band of ``± reach``."""
+    ax.axhspan(-reach, reach, color=SKY, alpha=BAND, linewidth=0, label=label)
     ax.axhline(0, color=BLUE, linewidth=0.8)
     ax.plot(values, z, ".", color=ink(ax), markersize=4, alpha=0.7)
     tidy_dates(ax.xaxis, values)

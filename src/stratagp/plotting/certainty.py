@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from stratagp.errors import InputError
-from stratagp.plotting.answers import check_classifier, check_count
+from stratagp.metrics.checks import check_count
+from stratagp.plotting.answers import check_classifier
 from stratagp.plotting.rows import labels
 from stratagp.plotting.style import BLUE, ORANGE, add_legend, one_axes
 

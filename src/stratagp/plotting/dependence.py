@@ -9,9 +9,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 
 from stratagp.errors import InputError
-from stratagp.plotting.answers import check_classifier, check_count, check_level, check_regressor, one_target
+from stratagp.metrics.checks import check_count, check_level
+from stratagp.plotting.answers import check_classifier, check_regressor, one_target
 from stratagp.plotting.rows import Rows, name_of
-from stratagp.plotting.style import BAND, add_legend, colours, ink, many_axes, percent, tidy_dates
+from stratagp.plotting.style import BAND, LINES, MARKERS, add_legend, colours, ink, many_axes, percent, tidy_dates
 
 _DAY = 86_400_000_000_000  # nanoseconds; models see dates as days
 
@@ -130,7 +131,7 @@ def _line(ax: Any, values: np.ndarray, curves: Curves) -> None:
     for c, colour in enumerate(colours(len(curves.names))):
         label = curves.band if c == 0 else None
         ax.fill_between(values, curves.low[:, c], curves.high[:, c], color=colour, alpha=BAND, linewidth=0, label=label)
-        ax.plot(values, curves.mean[:, c], color=colour, label=_short(curves, c))
+        ax.plot(values, curves.mean[:, c], LINES[c % len(LINES)], color=colour, label=_short(curves, c))
     ax.margins(x=0)
     tidy_dates(ax.xaxis, values)
 
@@ -142,7 +143,8 @@ def _points(ax: Any, values: np.ndarray, curves: Curves) -> None:
         mean = curves.mean[:, c]
         ends = np.abs(np.stack([mean - curves.low[:, c], curves.high[:, c] - mean]))
         label = f"{_short(curves, c)}, {curves.band}" if c == 0 else _short(curves, c)
-        ax.errorbar(place, mean, ends, fmt="o", color=colour, capsize=3, markersize=5, label=label)
+        marker = MARKERS[c % len(MARKERS)]
+        ax.errorbar(place, mean, ends, fmt=marker, color=colour, capsize=3, markersize=5, label=label)
     names = [str(value) for value in values]
     crowded = len(names) > 6 or sum(map(len, names)) > 30
     ax.set_xticks(np.arange(len(names)), names, **({"rotation": 35, "ha": "right"} if crowded else {}))

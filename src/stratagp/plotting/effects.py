@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from stratagp.errors import InputError
-from stratagp.plotting.answers import check_count, names_of
+from stratagp.metrics.checks import check_count
+from stratagp.plotting.answers import names_of
 from stratagp.plotting.style import BLUE, SKY, add_legend, one_axes
 
 

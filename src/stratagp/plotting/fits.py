@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from stratagp.errors import InputError
-from stratagp.plotting.answers import check_count, check_level, check_regressor, draws, interval, one_target
+from stratagp.metrics.checks import check_count, check_level
+from stratagp.plotting.answers import check_regressor, draws, interval, one_target
 from stratagp.plotting.rows import Rows, name_of, numbers
 from stratagp.plotting.style import BAND, BLUE, ORANGE, SKY, add_legend, ink, one_axes, percent, tidy_dates
 

@@ -11,7 +11,7 @@ import torch
 from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 from stratagp.linalg import cholesky
-from stratagp.plotting.answers import check_count
+from stratagp.metrics.checks import check_count
 from stratagp.plotting.style import BAND, BLUE, PALETTE, SKY, add_legend, one_axes
 
 _ALIKE = 1e-8  # how much covariances of one distance may differ, as a share of the largest

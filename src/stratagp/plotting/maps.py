@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 
 from stratagp.errors import InputError
-from stratagp.plotting.answers import check_classifier, check_count, check_regressor, moments
+from stratagp.metrics.checks import check_count
+from stratagp.plotting.answers import check_classifier, check_regressor, moments
 from stratagp.plotting.rows import Rows, labels, name_of, numbers
 from stratagp.plotting.style import add_legend, colours, library, many_axes, tidy_dates
 
@@ -30,7 +31,8 @@ def maps_2d(
 
     Arguments:
         model: a fitted regressor or classifier.
-        X, y: rows whose range is drawn over, as points; given ``y``, these have the colours of their targets.
+        X, y: rows whose range is drawn over, as points; given ``y``, these have the colours of their targets, unless
+            there are other columns: the map is then about rows with one value of these, and the points are not.
         columns: two columns of numbers, by name or number; may be left out where there are no others.
         at: values of other columns; the median, or the most frequent value, of those left out.
         of: "y" for observations, or "f" for the function without noise.
@@ -71,12 +73,14 @@ def maps_2d(
         tidy_dates(panel.xaxis, horizontal)
         tidy_dates(panel.yaxis, vertical)
     place = rows.column(i), rows.column(j)
-    if shown is None or classes:
-        _draw_rows(panels, place, shown, model)
+    if shown is None or len(rows.names) > 2:
+        _draw_places(panels, place)
+    elif classes:
+        _draw_labels(panels, place, shown, model.classes_)
     else:
         norm = meshes[0].norm
         panels[0].scatter(*place, c=shown, norm=norm, cmap="viridis", s=26, edgecolors="white", linewidths=0.8)
-        panels[1].scatter(*place, c="white", s=9, edgecolors="black", linewidths=0.4)
+        _draw_places(panels[1:], place)
     return panels
 
 
@@ -130,20 +134,25 @@ def _draw_classes(panels: Any, first: Any, second: Any, surfaces: list[np.ndarra
         mesh = left.pcolormesh(first, second, surfaces[0], cmap="cividis", vmin=0, vmax=1, **options)
         left.figure.colorbar(mesh, ax=left, label=f"probability of {names[1]}")
     else:
-        cmap = library("matplotlib.colors").ListedColormap(colours(len(names)))
+        shades, patch = colours(len(names)), library("matplotlib.patches").Patch
+        cmap = library("matplotlib.colors").ListedColormap(shades)
         left.pcolormesh(first, second, surfaces[0], cmap=cmap, vmin=-0.5, vmax=len(names) - 0.5, alpha=0.5, **options)
         left.set_title("most probable class", fontsize="medium")
+        key = [patch(color=shade, alpha=0.5, label=str(name)) for shade, name in zip(shades, names, strict=True)]
+        add_legend(left, handles=key)
     mesh = right.pcolormesh(first, second, surfaces[1], cmap="cividis", vmin=0, vmax=np.log2(len(names)), **options)
     right.figure.colorbar(mesh, ax=right, label="entropy (bits)")
 
 
-def _draw_rows(panels: Any, place: tuple[Any, Any], shown: np.ndarray | None, model: Any) -> None:
-    """Rows as points; of classes in the colours of these, with a legend."""
-    if shown is None:
-        for panel in panels:
-            panel.scatter(*place, c="white", s=9, edgecolors="black", linewidths=0.4)
-        return
-    for label, colour in zip(model.classes_, colours(len(model.classes_)), strict=True):
+def _draw_places(panels: Any, place: tuple[Any, Any]) -> None:
+    """Rows as points of no colour."""
+    for panel in panels:
+        panel.scatter(*place, c="white", s=9, edgecolors="black", linewidths=0.4)
+
+
+def _draw_labels(panels: Any, place: tuple[Any, Any], shown: np.ndarray, names: np.ndarray) -> None:
+    """Rows as points in the colours of their classes, with a legend."""
+    for label, colour in zip(names, colours(len(names)), strict=True):
         own = shown == label
         for panel in panels:
             points = place[0][own], place[1][own]

@@ -13,6 +13,8 @@ from stratagp.errors import InputError
 BLUE, ORANGE, GREEN, PINK, SKY, AMBER = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"
 PALETTE = (BLUE, ORANGE, GREEN, PINK, SKY, AMBER)
 BAND = 0.3  # opacity of a band; those inside add to it
+LINES, MARKERS = ("-", "--", "-.", ":"), "os^DvP"  # which go with the colours, for eyes that see none
+_ENDS = 0.1, 0.85  # of a colour map; what lies beyond vanishes on a dark or on a light ground
 _LONG = 6  # entries of a legend
 _WIDTH, _HEIGHT = 4.8, 3.5  # inches of a panel
 
@@ -58,12 +60,12 @@ def colours(count: int) -> list[Any]:
     """So many colours; of a colour map where the palette has too few."""
     if count <= len(PALETTE):
         return list(PALETTE[:count])
-    return list(library("matplotlib").colormaps["viridis"](np.linspace(0, 1, count)))
+    return list(library("matplotlib").colormaps["viridis"](np.linspace(*_ENDS, count)))
 
 
 def add_legend(ax: Any, **options: Any) -> None:
     """A legend that lets the drawing shine through, where it stands least in the way; of two columns if it is long."""
-    count = len(ax.get_legend_handles_labels()[1])
+    count = len(options.get("handles", ax.get_legend_handles_labels()[1]))
     ax.legend(fontsize="small", framealpha=0.6, ncols=2 if count > _LONG else 1, **options)
 
 

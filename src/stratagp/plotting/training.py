@@ -34,7 +34,13 @@ def learning_curve(model: Any, *, what: str = "objective", against: str = "epoch
     if against not in ("epochs", "seconds"):
         raise InputError(f"against must be 'epochs' or 'seconds', got {against!r}")
     attribute, name = _WHAT[what]
-    phases = [(number, each) for number, each in enumerate(_histories(model)) if getattr(each, attribute)]
+    kept = histories_of(model)
+    if not kept:
+        raise InputError(
+            f"learning_curve needs a fitted model that has learnt by mini-batches, and {type(model).__name__} keeps no "
+            "history: closed forms are maximised by L-BFGS, whose end is in result_"
+        )
+    phases = [(number, each) for number, each in enumerate(kept) if getattr(each, attribute)]
     if not phases:
         raise InputError(f"the model has no {what}: scores are kept by a fit with validation=0.1, or so")
     ax, start = one_axes(ax), 0.0
@@ -52,13 +58,7 @@ def learning_curve(model: Any, *, what: str = "objective", against: str = "epoch
     return ax
 
 
-def _histories(model: Any) -> list[Any]:
+def histories_of(model: Any) -> list[Any]:
+    """What a model has kept of each phase of its training by mini-batches; nothing where there was none."""
     found = list(getattr(model, "histories_", None) or [])
-    if not found and hasattr(getattr(model, "result_", None), "values"):
-        found = [model.result_]
-    if not found:
-        raise InputError(
-            f"learning_curve needs a fitted model that has learnt by mini-batches, and {type(model).__name__} keeps no "
-            "history: closed forms are maximised by L-BFGS, whose end is in result_"
-        )
-    return found
+    return found or ([model.result_] if hasattr(getattr(model, "result_", None), "values") else [])

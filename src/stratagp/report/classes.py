@@ -9,10 +9,11 @@ from jaxtyping import Float, Int
 
 from stratagp import metrics
 from stratagp.errors import InputError
-from stratagp.report.plain import short
+from stratagp.metrics.classes import brier_scores, log_losses
+from stratagp.report.plain import short, standard_error
 
 _MOST = 12  # classes of a table of confusions
-_TINY = 1e-300
+_MOST_LOSS = 690.0  # about −ln 10⁻³⁰⁰, in place of the infinite loss of a class that was called impossible
 
 
 class Answers(NamedTuple):
@@ -45,15 +46,19 @@ def ask(model: Any, X: Any, y: np.ndarray) -> Answers:
 
 
 def performance(found: Answers) -> dict[str, dict[str, float | None]]:
-    """Scores with their standard errors over rows: accuracy, log loss and Brier score; and the calibration error."""
-    right = (found.chosen == found.codes).astype(float)
-    loss = -np.log(np.maximum(found.of_true, _TINY))
-    truth = np.eye(len(found.names))[found.codes]
-    square = np.square(found.p - truth).sum(1)
-    rows = {"accuracy": right, "log_loss": loss, "brier": square}
-    scores = {name: (float(values.mean()), _standard_error(values)) for name, values in rows.items()}
-    scores["ece"] = (metrics.ece(found.codes, found.p, range(len(found.names))), float("nan"))
-    return {name: {"value": value, "error": error} for name, (value, error) in scores.items()}
+    """Accuracy, log loss, Brier score and calibration error, with standard errors over rows where these say much.
+
+    That of an accuracy does not, as it is zero where all rows are right: pages give its binomial interval.
+    """
+    loss = np.minimum(log_losses(found.codes, found.p), _MOST_LOSS)
+    rows = {"log_loss": loss, "brier": brier_scores(found.codes, found.p)}
+    right = float(np.mean(found.chosen == found.codes))
+    error = metrics.ece(found.codes, found.p, range(len(found.names)))
+    return {
+        "accuracy": {"value": right, "error": None},
+        **{name: {"value": float(values.mean()), "error": standard_error(values)} for name, values in rows.items()},
+        "ece": {"value": error, "error": None},
+    }
 
 
 def calibration(found: Answers, seed: int) -> dict[str, Any]:
@@ -96,7 +101,3 @@ def worst(found: Answers, count: int) -> list[tuple[int, dict[str, Any]]]:
         )
         for i in rows
     ]
-
-
-def _standard_error(values: np.ndarray) -> float:
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from stratagp.report.learnt import inner
 from stratagp.report.plain import date, entry, short, some
 from stratagp.report.summary import Inputs
 
-LEVEL = 0.9  # of the bands
+_LEVEL = 0.9  # of the bands
 _TOP = 4  # columns whose curves are drawn
 _MOST_COLUMNS = 200  # beyond which relevance takes long
 _SHARES = 15
@@ -30,7 +31,7 @@ def effects(model: Any, X: Any, inputs: Inputs, seed: int) -> dict[str, Any]:
     listed = [{"name": inputs.names[j], "share": float(shares[j])} for j in order[:_SHARES]]
     curves = [_curve(model, X, inputs, j, seed) for j in known[:_TOP]] if inputs.is_table else []
     kept = [curve for curve in curves if curve is not None]
-    return {"relevance": listed, "more": max(0, len(order) - _SHARES), "level": LEVEL, "curves": kept, "order": known}
+    return {"relevance": listed, "more": max(0, len(order) - _SHARES), "curves": kept, "order": known}
 
 
 def _shares(model: Any, inputs: Inputs) -> list[float]:
@@ -47,9 +48,10 @@ def _curve(model: Any, X: Any, inputs: Inputs, j: int, seed: int) -> dict[str, A
     if inputs.kinds[j] not in ("number", "date", "category"):
         return None
     is_number = rows.is_number(j, inner(model))
-    values = rows.grid(j, _GRID) if is_number else np.array(rows.levels(j)[:_LEVELS], dtype=object)
+    levels = [] if is_number else rows.levels(j)
+    values = rows.grid(j, _GRID) if is_number else _most_frequent(levels, rows.column(j))
     try:
-        found = curves_of(model, rows.take(some(len(rows), _ROWS, seed)), j, values, LEVEL)
+        found = curves_of(model, rows.take(some(len(rows), _ROWS, seed)), j, values, _LEVEL)
     except StrataGPError:  # columns of objects, and models over several outputs
         return None
     dates = values.dtype.kind == "M"
@@ -57,10 +59,18 @@ def _curve(model: Any, X: Any, inputs: Inputs, j: int, seed: int) -> dict[str, A
         "name": inputs.names[j],
         "kind": "date" if dates else "number" if is_number else "category",
         "values": [date(value) for value in values] if dates else _texts(values) if not is_number else short(values),
+        "more_values": max(0, len(levels) - _LEVELS),
         "curves": _kept(found),
+        "more_curves": max(0, len(found.names) - _CLASSES),
         "band": found.band,
         "rug": short(_sample(rows.column(j), seed)) if is_number and not dates else [],
     }
+
+
+def _most_frequent(levels: list[Any], column: np.ndarray) -> np.ndarray:
+    """The values of a category that most rows have, in the order of ``levels`` where as many have them."""
+    rows = Counter(column.tolist())
+    return np.array(sorted(levels, key=lambda level: -rows[level])[:_LEVELS], dtype=object)
 
 
 def _kept(found: Any) -> list[dict[str, Any]]:

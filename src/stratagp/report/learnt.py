@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from stratagp.errors import StrataGPError
+from stratagp.kernels import Periodic
+from stratagp.likelihoods import GaussianNoise, Likelihood
+from stratagp.plotting.training import histories_of
 from stratagp.report.plain import plain
 from stratagp.report.summary import Inputs
 
@@ -39,25 +42,20 @@ def describe(model: Any, inputs: Inputs, rows: int) -> dict[str, Any]:
         "more_values": max(0, len(table) - _MOST_VALUES),
         "has_errors": any(row.trainable and np.isfinite(row.std) for row in table),
         "lengthscales": _lengthscales(own, table, inputs),
-        "noise": _noise(table),
+        "noise": _noise(own, table),
     }
 
 
 def histories(model: Any) -> list[dict[str, Any]]:
-    """What the objective and the score of held-out rows were, epoch by epoch, in each phase of training."""
-    own = inner(model)
-    phases = list(getattr(own, "histories_", None) or [])
-    if not phases and hasattr(getattr(own, "result_", None), "values"):
-        phases = [own.result_]
-    return [_phase(each) for each in phases if len(each.values) > 1]
+    """What the objective was, epoch by epoch, in each phase of training; nothing where no phase has two epochs."""
+    phases = [(number, each) for number, each in enumerate(histories_of(inner(model)), 1) if len(each.values)]
+    return [_phase(*each) for each in phases] if any(len(each.values) > 1 for _, each in phases) else []
 
 
-def _phase(history: Any) -> dict[str, Any]:
-    n = len(history.values)
-    kept = np.unique(np.linspace(0, n - 1, 200).astype(int))
-    scores = [history.scores[i] for i in kept] if len(history.scores) == n else []
+def _phase(number: int, history: Any) -> dict[str, Any]:
+    kept = np.unique(np.linspace(0, len(history.values) - 1, 200).astype(int))
     values = [history.values[i] for i in kept]
-    return plain({"epochs": kept + 1, "values": values, "scores": scores, "ending": history.ending})
+    return plain({"number": number, "epochs": kept + 1, "values": values, "ending": history.ending})
 
 
 def _kernel(model: Any) -> str | None:
@@ -85,23 +83,44 @@ def _value(row: Any) -> dict[str, Any]:
 
 
 def _lengthscales(model: Any, table: list[Any], inputs: Inputs) -> list[dict[str, Any]]:
-    """Those of columns of numbers, in units of the columns: only where the kernel sees the columns themselves."""
+    """Those of columns of numbers, in units of the columns: only where the kernel sees the columns themselves.
+
+    A column over which anything repeats has none: that of a periodic kernel is a distance on a circle, and another one
+    says nothing of the changes within a period.
+    """
     seen = getattr(getattr(model, "inputs_", None), "columns", [])
     if not inputs.is_table or getattr(model, "_kernel_columns", list)() != seen:
         return []
     scale = getattr(model.inputs_, "scale", None)
-    found = []
+    found, repeated = [], set[str]()
     for row in table:
         stem, _, column = row.name.partition("[")
         column = column.removesuffix("]")
-        if stem.endswith("lengthscale") and column in seen and column in inputs.names and "layers." not in stem:
+        if not stem.endswith("lengthscale") or "layers." in stem:
+            continue
+        if isinstance(_owner(model, stem), Periodic):
+            repeated |= {column} if column else set(seen)
+        elif column in seen and column in inputs.names:
             unit = 1.0 if scale is None else float(scale[seen.index(column)])
             found.append({"column": column, "value": row.value * unit})
     names = [each["column"] for each in found]
-    return found if len(set(names)) == len(names) else []
+    return [each for each in found if each["column"] not in repeated] if len(set(names)) == len(names) else []
 
 
-def _noise(table: list[Any]) -> float | None:
-    """The standard deviation of the noise in units of the target, where there is one."""
-    found = [row.value for row in table if row.name in _NOISES]
+def _noise(model: Any, table: list[Any]) -> float | None:
+    """The standard deviation of the noise in units of the target, where there is one and it is Gaussian.
+
+    The noise of other likelihoods may be about something else, such as the logarithm of the target.
+    """
+    found = [row.value for row in table if row.name in _NOISES and _is_gaussian(_owner(model, row.name))]
     return float(np.sqrt(found[0])) if len(found) == 1 and found[0] >= 0 else None
+
+
+def _is_gaussian(owner: Any) -> bool:
+    """Whether a part of a model that has a noise has it in the unit of the target; models of closed form have."""
+    return isinstance(owner, GaussianNoise) or not isinstance(owner, Likelihood)
+
+
+def _owner(model: Any, address: str) -> Any:
+    """The part of a model that a hyperparameter belongs to."""
+    return model.model_.get_submodule(address.rpartition(".")[0])

@@ -10,10 +10,11 @@ from jaxtyping import Float
 from scipy.special import ndtr
 
 from stratagp.errors import InputError
-from stratagp.plotting.answers import interval, moments
-from stratagp.report.plain import short, some
+from stratagp.estimators.calibration_rows import is_of_counts
+from stratagp.plotting.answers import interval, moments, promised
+from stratagp.plotting.calibration import LEVELS
+from stratagp.report.plain import short, some, standard_error
 
-LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 _WIDE = 0.95  # the level of the intervals that tables show
 _PIT_BINS = 10
 _POINTS = 400  # of the pictures
@@ -21,12 +22,18 @@ _LEAST = 1e-300  # deviations are divided by
 
 
 class Answers(NamedTuple):
-    """What a model says of n rows: moments, the ends of intervals by level, P(Y ≤ y), and log densities if known."""
+    """What a model says of n rows: moments, ends and probabilities of intervals, P(Y ≤ y), log densities if known.
+
+    Intervals are by level. Of ``counts`` these end on whole numbers, and ``below`` is P(Y < y); else it is ``pit``.
+    """
 
     y: Float[np.ndarray, " n"]
     mean: Float[np.ndarray, " n"]
     std: Float[np.ndarray, " n"]
     ends: dict[float, tuple[np.ndarray, np.ndarray]]
+    promised: list[float]
+    counts: bool
+    below: Float[np.ndarray, " n"]
     pit: Float[np.ndarray, " n"]
     log_density: Float[np.ndarray, " n"] | None
 
@@ -50,7 +57,7 @@ def left_out(model: Any, y: np.ndarray) -> Answers | None:
     z = (y - mean) / np.maximum(std, _LEAST)
     log_density = -0.5 * z**2 - np.log(np.maximum(std, _LEAST)) - 0.5 * np.log(2 * np.pi)
     ends = {level: (mean - half, mean + half) for level, half in reach.items()}
-    return Answers(y, mean, std, ends, ndtr(z), log_density)
+    return Answers(y, mean, std, ends, list(LEVELS), False, ndtr(z), ndtr(z), log_density)
 
 
 def ask(model: Any, X: Any, y: np.ndarray) -> Answers:
@@ -58,7 +65,10 @@ def ask(model: Any, X: Any, y: np.ndarray) -> Answers:
     mean, std = moments(model, X)
     density = np.asarray(model.log_density(X, y)) if hasattr(model, "log_density") else None
     pit = np.asarray(model.cdf(X, y)) if hasattr(model, "cdf") else ndtr((y - mean) / np.maximum(std, _LEAST))
-    return Answers(y, mean, std, _ends(model, X), pit, density)
+    ends, counts = _ends(model, X), is_of_counts(model)
+    wanted = [promised(model, X, each, level) for level, each in ends.items()]
+    below = np.asarray(model.cdf(X, y - 1)) if counts else pit
+    return Answers(y, mean, std, ends, wanted, counts, below, pit, density)
 
 
 def performance(found: Answers) -> dict[str, dict[str, float | None]]:
@@ -66,13 +76,13 @@ def performance(found: Answers) -> dict[str, dict[str, float | None]]:
     error, n = found.y - found.mean, len(found.y)
     rmse = float(np.sqrt(np.mean(error**2)))
     scores = {
-        "rmse": (rmse, _standard_error(error**2) / (2 * rmse) if rmse > 0 else 0.0),
-        "mae": (float(np.mean(np.abs(error))), _standard_error(np.abs(error))),
+        "rmse": (rmse, standard_error(error**2) / (2 * rmse) if rmse > 0 else 0.0),
+        "mae": (float(np.mean(np.abs(error))), standard_error(np.abs(error))),
     }
     if n > 1 and np.ptp(found.y) > 0:
         scores["r2"] = (1 - rmse**2 / float(np.var(found.y)), np.nan)
     if found.log_density is not None and np.isfinite(found.log_density).all():
-        scores["nlpd"] = (-float(np.mean(found.log_density)), _standard_error(found.log_density))
+        scores["nlpd"] = (-float(np.mean(found.log_density)), standard_error(found.log_density))
     if _WIDE in found.ends:
         low, high = found.ends[_WIDE]
         scores["coverage95"] = (float(np.mean((low <= found.y) & (found.y <= high))), np.nan)
@@ -82,16 +92,29 @@ def performance(found: Answers) -> dict[str, dict[str, float | None]]:
 def calibration(found: Answers) -> dict[str, Any]:
     """How many targets lie inside the intervals of each level, how wide the widest are, and the bins of P(Y ≤ y)."""
     inside = [int(np.sum((low <= found.y) & (found.y <= high))) for low, high in found.ends.values()]
-    counts, _ = np.histogram(np.clip(found.pit, 0, 1), bins=_PIT_BINS, range=(0, 1))
     width = float(np.mean(found.ends[_WIDE][1] - found.ends[_WIDE][0])) if _WIDE in found.ends else None
     return {
         "rows": len(found.y),
         "levels": list(found.ends),
+        "promised": found.promised,
+        "counts": found.counts,
         "inside": inside,
-        "pit": counts.tolist(),
+        "pit": _bins(found),
         "width": width,
-        "spread": float(np.sqrt(np.mean(found.z**2))),
     }
+
+
+def _bins(found: Answers) -> list[Any]:
+    """How many rows have P(Y ≤ y) in each bin.
+
+    Each count stands evenly for all of ``P(Y < y)`` to ``P(Y ≤ y)``, so that bins are even on average where the model
+    is right (Czado, Gneiting and Held 2009).
+    """
+    if not found.counts:
+        return np.histogram(np.clip(found.pit, 0, 1), bins=_PIT_BINS, range=(0, 1))[0].tolist()
+    edges, mass = np.linspace(0, 1, _PIT_BINS + 1), np.maximum(found.pit - found.below, _LEAST)
+    under = np.clip((edges - found.below[:, None]) / mass[:, None], 0, 1)
+    return short(np.diff(under.sum(0)))
 
 
 def points(found: Answers, seed: int) -> dict[str, Any]:
@@ -145,7 +168,3 @@ def _ends_each(model: Any, X: Any) -> dict[float, tuple[np.ndarray, np.ndarray]]
         except InputError:
             continue
     return found
-
-
-def _standard_error(values: np.ndarray) -> float:
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")

@@ -16,16 +16,17 @@ from stratagp.report.formats import count, number, percent
 from stratagp.report.svg import SETTINGS, inline
 
 _SIZE = (4.6, 3.3)  # inches
-_WIDE = 0.95
+_REACH = 1.96  # standard deviations, of a band
+_CLASSES = 20  # bars of classes
 _TICKS = 6  # along an axis of numbers, which may be long ones
+_FEW = 30  # epochs, up to which each is a point
 _LONGEST = 28  # letters of a name beside an axis
 
 
 class Picture(NamedTuple):
-    """A drawing as inline SVG, what it shows in numbers, and what to look for in it."""
+    """A drawing as inline SVG, which says what it shows in numbers, and what to look for in it."""
 
     svg: str
-    alt: str
     caption: str
 
 
@@ -54,7 +55,7 @@ def _picture(
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the browser's fonts have them
         figure = library("matplotlib.figure").Figure(figsize=size, layout="constrained")
         draw(figure.subplots())
-        return Picture(inline(figure, name, alt), alt, caption)
+        return Picture(inline(figure, name, alt), caption)
 
 
 def _histogram(results: dict[str, Any]) -> Picture:
@@ -76,9 +77,9 @@ def _histogram(results: dict[str, Any]) -> Picture:
 
 def _class_counts(results: dict[str, Any]) -> Picture:
     target = results["data"]["target"]
-    names, counts = target["classes"][:20], target["counts"][:20]
+    names, counts = target["classes"][:_CLASSES], target["counts"][:_CLASSES]
     alt = "Rows of each class: " + ", ".join(f"{name} {n}" for name, n in zip(names, counts, strict=True)) + "."
-    caption = "How many training rows each class has."
+    caption = "How many training rows each class has." + _left_out(len(target["classes"]) - len(names))
     return _picture("target", lambda ax: _bars(ax, names, counts, "rows"), alt, caption, _bars_size(len(names)))
 
 
@@ -97,24 +98,24 @@ def _agreement(results: dict[str, Any]) -> Picture:
     constant = np.ptp(predicted) == 0 or np.ptp(true) == 0 or len(true) < 2
     agree = "" if constant else f"; their correlation is {number(float(np.corrcoef(predicted, true)[0, 1]), 2)}"
     alt = f"True against predicted {name} for {count(len(true), 'row')}{agree}."
-    return _picture("agreement", draw, alt, "Each point is a row; on the dotted line, prediction and truth agree.")
+    caption = "Each point is a row; on the dotted line, prediction and truth agree." + _shown(results)
+    return _picture("agreement", draw, alt, caption)
 
 
 def _residuals(results: dict[str, Any]) -> Picture:
     points = results["performance"]["points"]
     predicted, z = _numbers(points["predicted"]), _numbers(points["z"])
     name = _cut(f"predicted {results['target']}")
-    inside = float(np.mean(np.abs(z) <= 1.96))
+    inside = int(np.sum(np.abs(z) <= _REACH))
     alt = (
-        f"Errors in standard deviations against predictions: {percent(inside)} of {count(len(z), 'row')} lie within "
-        f"± 1.96, the largest is {number(float(z[np.argmax(np.abs(z))]), 3)}."
+        f"Errors in standard deviations against predictions: {inside} of the {count(len(z), 'row')} shown lie within "
+        f"± {_REACH}, the largest is {number(float(z[np.argmax(np.abs(z))]), 3)}."
     )
     caption = "Errors, in standard deviations of their prediction. Any pattern is something that the model has missed."
-    shown, rows = len(z), results["performance"]["rows"]
-    caption += f" {shown} of {rows:,} rows are shown." if shown < rows else ""
+    caption += _shown(results)
 
     def draw(ax: Any) -> None:
-        draw_residuals(ax, predicted, z, name, _WIDE)
+        draw_residuals(ax, predicted, z, name, _REACH, f"± {_REACH} standard deviations")
         ax.locator_params(axis="x", nbins=_TICKS)
 
     return _picture("residuals", draw, alt, caption)
@@ -135,25 +136,28 @@ def _pit(results: dict[str, Any]) -> Picture:
 
     alt = (
         f"Histogram of where true values lie in their predicted distribution, in {len(counts)} bins: "
-        f"{', '.join(map(str, counts))} rows; {number(even, 3)} each would be right."
+        f"{', '.join(number(each, 3) for each in counts.tolist())} rows; {number(even, 3)} each would be right."
     )
     caption = (
         "0 is the lowest that was thought possible, 1 the highest. Even bars are right; a bowl means error bars that "
         "are too narrow, a hill too wide ones."
     )
+    if results["calibration"]["counts"]:
+        caption += " A count stands for all between the probability of less and that of at most as much."
     return _picture("pit", draw, alt, caption)
 
 
 def _coverage(results: dict[str, Any]) -> Picture:
     found = results["calibration"]
-    levels, n = np.array(found["levels"]), found["rows"]
+    levels, wanted, n = found["levels"], np.array(found["promised"]), found["rows"]
     shares = np.array(found["inside"]) / n
     said = ", ".join(f"{percent(level)} holds {percent(share)}" for level, share in zip(levels, shares, strict=True))
     caption = (
-        "Above the dotted line intervals are too wide, below it too narrow; the grey band is what chance alone gives."
+        "Only points outside the grey band count: above it intervals are too wide, below it too narrow; one point just "
+        "outside may be chance."
     )
     alt = f"Share of rows inside intervals against their level: {said}."
-    return _picture("coverage", lambda ax: draw_coverage(ax, levels, shares, n), alt, caption)
+    return _picture("coverage", lambda ax: draw_coverage(ax, wanted, shares, n, found["counts"]), alt, caption)
 
 
 def _reliability(results: dict[str, Any]) -> Picture:
@@ -167,11 +171,11 @@ def _reliability(results: dict[str, Any]) -> Picture:
     )
     caption = (
         "On the dotted line probabilities are shares. Points below it mean that the model is too sure; bars at the "
-        "bottom tell how many rows there are."
+        "bottom tell how many rows there are, on the axis at the right."
     )
 
     def draw(ax: Any) -> None:
-        draw_reliability(ax, bins, "probability of the most probable class", label)
+        draw_reliability(ax, bins, "probability of the most probable class", "share that is right", label)
 
     return _picture(
         "reliability", draw, f"Share of right rows against the probability that was given: {said}.", caption
@@ -183,6 +187,7 @@ def _relevance(results: dict[str, Any]) -> Picture:
     names, values = [each["name"] for each in shares], [each["share"] for each in shares]
     alt = "Relevance of columns: " + ", ".join(f"{n} {percent(v, 2)}" for n, v in zip(names, values, strict=True)) + "."
     caption = "The share of each column in what is predicted: how much predictions change when its values are shuffled."
+    caption += _left_out(results["effects"]["more"])
 
     def draw(ax: Any) -> None:
         _bars(ax, names, values, "share of the effect")
@@ -209,7 +214,12 @@ def _curve(results: dict[str, Any], i: int) -> Picture:
             ax.locator_params(axis="x", nbins=_TICKS)
         add_legend(ax)
 
-    return _picture(f"curve{i}", draw, _curve_text(found, mean, axis), f"The effect of {name}, other columns averaged.")
+    caption = f"The effect of {name}, other columns averaged."
+    if found["more_values"]:
+        caption += f" Of its values, the most frequent are shown.{_left_out(found['more_values'])}"
+    if found["more_curves"]:
+        caption += f" The classes that change most are shown.{_left_out(found['more_curves'])}"
+    return _picture(f"curve{i}", draw, _curve_text(found, mean, axis), caption)
 
 
 def _curve_text(found: dict[str, Any], mean: np.ndarray, axis: str) -> str:
@@ -232,8 +242,9 @@ def _history(results: dict[str, Any]) -> Picture:
         start = 0
         for i, (phase, colour) in enumerate(zip(phases, [BLUE, ORANGE] * len(phases), strict=False)):
             x = start + np.array(phase["epochs"])
-            style = "-" if i % 2 == 0 else "--"
-            ax.plot(x, _numbers(phase["values"]), style, color=colour, label=f"phase {i + 1}: {phase['ending']}")
+            style = ("." if len(x) < _FEW else "") + ("-" if i % 2 == 0 else "--")
+            label = f"phase {phase['number']}: {phase['ending']}"
+            ax.plot(x, _numbers(phase["values"]), style, color=colour, label=label)
             start = int(x[-1])
         ax.set(xlabel="epochs", ylabel="objective")
         add_legend(ax, loc="lower right")
@@ -257,6 +268,16 @@ def _bars(ax: Any, names: list[str], values: list[float], what: str) -> None:
 
 def _bars_size(n: int) -> tuple[float, float]:
     return _SIZE[0], max(1.6, 0.8 + 0.27 * n)
+
+
+def _shown(results: dict[str, Any]) -> str:
+    """How many rows a picture of points shows, where there are more."""
+    shown, rows = len(results["performance"]["points"]["true"]), results["performance"]["rows"]
+    return f" {shown} of {rows:,} rows are shown." if shown < rows else ""
+
+
+def _left_out(more: int) -> str:
+    return f" {more:,} more {'is' if more == 1 else 'are'} left out." if more > 0 else ""
 
 
 def _cut(name: str) -> str:

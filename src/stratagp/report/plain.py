@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Int
-from scipy.special import betaincinv
 
 _LONGEST = 60  # letters of a text that stands for an entry
 
@@ -71,14 +70,10 @@ def some(n: int, most: int, seed: int) -> Int[np.ndarray, " k"]:
     return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
 
 
-def binomial_interval(hits: int, n: int, level: float) -> tuple[float, float]:
-    """The interval of Clopper and Pearson, which holds the true share with at least the probability ``level``.
+def standard_error(values: np.ndarray) -> float:
+    """Of the average of some numbers; NaN for a single one.
 
-    >>> low, high = binomial_interval(8, 10, 0.95)
-    >>> round(low, 4), round(high, 4)
-    (0.4439, 0.9748)
+    >>> standard_error(np.array([0.0, 2.0, 4.0])), standard_error(np.array([3.0]))  # 2/√3
+    (1.1547005383792517, nan)
     """
-    tail = (1 - level) / 2
-    low = float(betaincinv(hits, n - hits + 1, tail)) if hits > 0 else 0.0
-    high = float(betaincinv(hits + 1, n - hits, 1 - tail)) if hits < n else 1.0
-    return low, high
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from stratagp.metrics.calibration import binomial_interval
 from stratagp.report.formats import count, number, percent
 
 _SHARES = ("accuracy", "error", "coverage95")  # shown in percent
@@ -24,6 +25,7 @@ NAMES: dict[str, tuple[str, bool | None]] = {
 }
 _FIRST = {"regression": ("rmse", "mae", "nlpd"), "classification": ("accuracy", "log_loss", "brier")}
 _CHANCE = 2.0  # standard errors that chance alone gives
+_SURE = 0.95  # the level of intervals of shares
 
 
 class Comparison(NamedTuple):
@@ -36,7 +38,8 @@ class Comparison(NamedTuple):
 def score_table(results: dict[str, Any]) -> dict[str, Any]:
     """Columns (name, what it is, which way is better) and rows (name, values), the model first.
 
-    Scores of baselines that have no name here are left out.
+    Scores of the model have a standard error, or a 95 % interval where they are a share of right rows. Those of
+    baselines that have no name here are left out.
     """
     scores, baselines = results["performance"]["scores"], results["performance"]["baselines"]
     others_have = dict.fromkeys(key for each in baselines.values() for key in each if key in NAMES)
@@ -44,7 +47,9 @@ def score_table(results: dict[str, Any]) -> dict[str, Any]:
     own = {"name": "this model", "values": [scores.get(key, {}).get("value") for key in keys]}
     errors = [scores.get(key, {}).get("error") for key in keys]
     others = [{"name": name, "values": [each.get(key) for key in keys]} for name, each in baselines.items()]
-    return {"columns": [_column(key) for key in keys], "model": own, "errors": errors, "baselines": others}
+    ranges = [_range(scores[key]["value"], results) if key == "accuracy" and key in scores else None for key in keys]
+    columns = [_column(key, results) for key in keys]
+    return {"columns": columns, "model": own, "errors": errors, "ranges": ranges, "baselines": others}
 
 
 def compare(results: dict[str, Any]) -> Comparison:
@@ -66,7 +71,11 @@ def _compared(key: str, score: dict[str, Any], rivals: dict[str, float], results
     best = max(rivals, key=lambda each: sign * rivals[each])
     own, other = score["value"], rivals[best]
     gain = sign * (own - other)
-    unclear = abs(gain) <= _CHANCE * (score["error"] or 0.0)
+    if key == "accuracy":
+        low, high = _range(own, results)
+        unclear = low <= other <= high or results["performance"]["rows"] == 1
+    else:
+        unclear = score["error"] is None or abs(gain) <= _CHANCE * score["error"]
     figures = f"The {name} is {_shown(key, own)} {_where(results)}, and {_shown(key, other)} for {best}"
     if results["performance"]["evidence"] == "training" and gain > 0:
         return Comparison("unclear", f"{figures}; but the model has learnt from these rows, which proves nothing.")
@@ -79,6 +88,13 @@ def _compared(key: str, score: dict[str, Any], rivals: dict[str, float], results
         return Comparison("better", f"{figures}, the best baseline: the model is better by {by}.")
     tail = f"the model does not beat it, and is worse by {by}. Use the simpler one, or ask why."
     return Comparison("worse", f"{figures}: {tail}")
+
+
+def _range(share: float, results: dict[str, Any]) -> tuple[float, float]:
+    """Where the share of all rows lies whose share of these rows is given."""
+    n = results["performance"]["rows"]
+    low, high = binomial_interval(round(share * n), n, _SURE)
+    return float(low), float(high)
 
 
 def _difference(key: str, own: float, other: float) -> str:
@@ -104,8 +120,11 @@ def _shown(key: str, value: float) -> str:
     return percent(value) if key in _SHARES else number(value)
 
 
-def _column(key: str) -> dict[str, Any]:
+def _column(key: str, results: dict[str, Any]) -> dict[str, Any]:
     name, more = NAMES.get(key, (key, None))
     better = {True: "more is better", False: "less is better", None: ""}[more]
-    better = "95 % is right" if key == "coverage95" else better
+    if key == "coverage95":
+        found = results["calibration"]
+        wanted = dict(zip(found["levels"], found["promised"], strict=True)).get(_SURE, _SURE)
+        better = f"{percent(wanted)} is right"
     return {"name": name, "better": better, "is_share": key in _SHARES}

@@ -14,7 +14,10 @@ _CELL: Any = (str, int, float, type(None))
 _VALUE = {"name": str, "value": _MAYBE, "note": str, "lower": _MAYBE, "upper": _MAYBE}
 _COLUMN = {"name": str, "kind": str, "missing": int, "low": _CELL, "middle": _CELL, "high": _CELL, "top": list}
 _CURVE = {"name": str, "mean": [_MAYBE], "low": [_MAYBE], "high": [_MAYBE]}
-_CURVES = {"name": str, "kind": str, "values": [_CELL], "curves": [_CURVE], "band": str, "rug": [_MAYBE]}
+_CURVES = {
+    **{"name": str, "kind": str, "values": [_CELL], "more_values": int},
+    **{"curves": [_CURVE], "more_curves": int, "band": str, "rug": [_MAYBE]},
+}
 _COMMON = {
     "task": str,
     "title": str,
@@ -32,8 +35,8 @@ _COMMON = {
         "lengthscales": [{"column": str, "value": _NUMBER}],
         "noise": _MAYBE,
     },
-    "effects": {"relevance": [{"name": str, "share": _NUMBER}], "more": int, "level": _NUMBER, "curves": [_CURVES]},
-    "history": [{"epochs": [int], "values": [_MAYBE], "scores": [_MAYBE], "ending": str}],
+    "effects": {"relevance": [{"name": str, "share": _NUMBER}], "more": int, "curves": [_CURVES]},
+    "history": [{"number": int, "epochs": [int], "values": [_MAYBE], "ending": str}],
     "repeat": {"settings": dict, "assumptions": [str], "seed": int, "versions": dict},
 }
 _DATA = {"rows": int, "test_rows": (int, type(None)), "columns": [_COLUMN], "more_columns": int}
@@ -44,7 +47,10 @@ _WORST = {"row": str, "inputs": [_CELL]}
 _REGRESSION = {
     "data": {**_DATA, "target": {"counts": [int], "edges": [_NUMBER], **dict.fromkeys(("mean", "std"), _NUMBER)}},
     "performance": {**_PERFORMANCE, "points": _POINTS},
-    "calibration": {"rows": int, "levels": [_NUMBER], "inside": [int], "pit": [int], "width": _MAYBE},
+    "calibration": {
+        **{"rows": int, "levels": [_NUMBER], "promised": [_NUMBER], "counts": bool},
+        **{"inside": [int], "pit": [_NUMBER], "width": _MAYBE},
+    },
     "worst": {
         "columns": [str],
         "level": _MAYBE,

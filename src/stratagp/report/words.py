@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from stratagp.metrics.calibration import binomial_interval
 from stratagp.report import scores
 from stratagp.report.formats import count, listed, number, percent
-from stratagp.report.plain import binomial_interval
 
 LEVELS = (0.5, 0.8, 0.95)
 TOGETHER = 0.95  # the probability that the intervals of all levels hold
 _MATTERS = 0.02  # a share that is off by less is right enough
+_VAGUE = 0.15  # what shares may be off by where rows are too few for a judgement
 _MOST_SENTENCES = 5  # about columns
 
 _FAMILIES = {
@@ -33,7 +34,7 @@ _INFERENCES = {
     "exact": "in closed form, without approximation",
     "sparse": "through a few hundred representative points, with a bound on what that loses",
     "stochastic": "from small batches of rows, through a few hundred representative points",
-    "cg": "of all rows, by an iterative solver",
+    "cg": "to all rows, by an iterative solver",
     "laplace": "by Laplace's approximation: a Gaussian around the most probable functions",
     "ep": "by expectation propagation, the most accurate approximation of the probabilities",
     "variational": "by a local variational bound",
@@ -70,7 +71,7 @@ def what_it_is(results: dict[str, Any]) -> list[str]:
         )
     if model["inference"] in _INFERENCES:
         reason = f" ({model['reason']})" if model["reason"] else ""
-        said.append(f"What the data say was computed {_INFERENCES[model['inference']]}{reason}.")
+        said.append(f"The model was fitted {_INFERENCES[model['inference']]}{reason}.")
     if model["inner"]:
         said.append(f"Its uncertainty was then corrected by rows that it had not seen ({model['name']}).")
     return said
@@ -127,17 +128,20 @@ def evidence(results: dict[str, Any]) -> str:
 
 
 def coverage(calibration: dict[str, Any]) -> list[dict[str, Any]]:
-    """How many targets the intervals of 50, 80 and 95 % hold, and what their shares may be in the long run."""
-    n, found = calibration["rows"], dict(zip(calibration["levels"], calibration["inside"], strict=True))
-    kept = [level for level in LEVELS if level in found]
+    """How many targets the intervals of 50, 80 and 95 % hold, and what their shares may be in the long run.
+
+    They are judged by what they promise, which is more than their level where they must end on whole numbers.
+    """
+    n, found = calibration["rows"], zip(*(calibration[name] for name in ("levels", "promised", "inside")), strict=True)
+    kept = [each for each in found if each[0] in LEVELS]
     rows = []
-    for level in kept:
-        low, high = binomial_interval(found[level], n, 1 - (1 - TOGETHER) / len(kept))
-        share = found[level] / n
-        off = abs(share - level) > _MATTERS
-        verdict = "too few" if high < level and off else "too many" if low > level and off else "as promised"
-        each = {"level": level, "inside": found[level], "share": share, "low": low, "high": high, "verdict": verdict}
-        rows.append(each)
+    for level, promised, inside in kept:
+        low, high = map(float, binomial_interval(inside, n, 1 - (1 - TOGETHER) / len(kept)))
+        share = inside / n
+        off = abs(share - promised) > _MATTERS
+        verdict = "too few" if high < promised and off else "too many" if low > promised and off else "as promised"
+        each = {"level": level, "promised": promised, "inside": inside, "share": share, "low": low, "high": high}
+        rows.append({**each, "verdict": verdict})
     return rows
 
 
@@ -146,7 +150,8 @@ def bars_verdict(results: dict[str, Any]) -> Verdict:
     judge = _numbers_verdict if results["task"] == "regression" else _classes_verdict
     found = judge(results["calibration"])
     if results["performance"]["evidence"] == "training":
-        return Verdict(found.kind, f"{found.sentence} But this is about rows that the model has learnt from.")
+        kind = "unclear" if found.kind == "about right" else found.kind
+        return Verdict(kind, f"{found.sentence} But this is about rows that the model has learnt from.")
     return found
 
 
@@ -157,9 +162,9 @@ def _numbers_verdict(calibration: dict[str, Any]) -> Verdict:
     few = [row for row in rows if row["verdict"] == "too few"]
     many = [row for row in rows if row["verdict"] == "too many"]
     shown = max(few or many or rows, key=lambda row: row["level"])
-    fact = (
-        f"Intervals of {percent(shown['level'])} hold {percent(shown['share'])} of {count(calibration['rows'], 'row')}"
-    )
+    n = count(calibration["rows"], "row")
+    whole = f", which end on whole numbers and promise {percent(shown['promised'])}," if calibration["counts"] else ""
+    fact = f"Intervals of {percent(shown['level'])}{whole} hold {percent(shown['share'])} of {n}"
     if few and many:
         last, first = percent(few[-1]["level"]), percent(many[0]["level"])
         shape = f"intervals of {first} hold too many rows and those of {last} too few"
@@ -169,16 +174,15 @@ def _numbers_verdict(calibration: dict[str, Any]) -> Verdict:
     if many:
         return Verdict("too wide", f"The error bars are too wide. {fact}: the model is less sure than it could be.")
     reach = max(row["high"] - row["low"] for row in rows) / 2
-    return Verdict(
-        "about right",
-        f"The error bars are about right. {fact}. From so many rows that can be told to about "
-        f"± {number(100 * reach, 2)} percentage points.",
-    )
+    within = f"only to within about ± {number(100 * reach, 2)} percentage points"
+    if reach > _VAGUE:
+        return Verdict("unclear", f"Nothing speaks against the error bars, but {n} can tell {within}. {fact}.")
+    return Verdict("about right", f"The error bars are about right. {fact}. With {n}, coverage can be judged {within}.")
 
 
 def _classes_verdict(calibration: dict[str, Any]) -> Verdict:
     n, right = calibration["rows"], calibration["right"]
-    low, high = binomial_interval(right, n, 0.95)
+    low, high = map(float, binomial_interval(right, n, 0.95))
     said, share = calibration["confidence"], right / n
     rows = count(n, "row")
     fact = f"It gives its choices a probability of {percent(said)} on average, and {percent(share)} of {rows} are right"
@@ -187,6 +191,13 @@ def _classes_verdict(calibration: dict[str, Any]) -> Verdict:
         return Verdict("too sure", f"The model is too sure. {fact} {range_}.")
     if abs(said - share) > _MATTERS and said < low:
         return Verdict("too unsure", f"The model is less sure than it could be. {fact} {range_}.")
+    if calibration["error_low"] > _MATTERS:
+        ends = f"{percent(calibration['error_low'], 2)} to {percent(calibration['error_high'], 2)}"
+        off = f"they differ from shares by {ends} on average; see the picture"
+        return Verdict("uneven", f"The probabilities are off in both directions: {off}. {fact} {range_}.")
+    if (high - low) / 2 > _VAGUE:
+        within = f"only to within about ± {number(50 * (high - low), 2)} percentage points"
+        return Verdict("unclear", f"Nothing speaks against the probabilities, but {rows} can tell {within}. {fact}.")
     return Verdict("about right", f"The probabilities are about right. {fact} {range_}.")
 
 
