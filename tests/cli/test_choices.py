@@ -12,7 +12,7 @@ from stratagp import load
 from stratagp.cli import reading
 from stratagp.cli.columns import examine
 from stratagp.cli.kernel_text import parse_kernel
-from stratagp.cli.models import choose, find_task
+from stratagp.cli.models import Choice, build, choose, find_task
 from tests.cli.conftest import table
 
 
@@ -102,12 +102,18 @@ def test_a_kernel_from_text_has_the_values_of_the_one_from_python(text, kernel):
     assert torch.equal(parse_kernel(text)(x), kernel(x))
 
 
-def test_a_device_goes_to_models_of_mini_batches_and_into_the_settings(call, here):
+@pytest.mark.parametrize("more", [("autogp", "--epochs", "1"), ("exact",), ("sparse",)])
+def test_a_device_goes_to_every_model_and_into_the_settings(call, here, more):
     table(30).to_csv("t.csv", index=False)
-    options = ("--model", "autogp", "--epochs", "1", "--no-report", "--device", "cpu")
-    call("fit", "t.csv", "-t", "price", "-o", "model", *options)
+    call("fit", "t.csv", "-t", "price", "-o", "model", "--no-report", "--device", "cpu", "--model", *more)
     assert load("model").get_params()["device"] == "cpu"
     assert 'device = "cpu"' in Path("model/settings.toml").read_text()
+    assert build(Choice(more[0], ""), "regression", None, 0, None, False, False, "meta").device == "meta"
+
+
+def test_epochs_go_to_classes_of_a_sparse_model():
+    made = build(Choice("sparse", ""), "classification", None, 0, 3, False, False)
+    assert (made.inference, made.max_epochs) == ("stochastic", 3)
 
 
 @pytest.mark.parametrize("name", ["id", "ID", "row_id", "userId", "userID", "Id_of", "Unnamed: 0", "station.key"])

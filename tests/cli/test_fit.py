@@ -93,6 +93,25 @@ def test_no_model_is_overwritten_without_asking(houses, call):
     assert call("fit", houses["file"], "-t", "price", "-o", houses["folder"], code=1).stderr.count("no model") == 1
 
 
+def test_a_folder_of_another_program_is_never_replaced(houses, call, here):
+    Path("bert").mkdir()
+    Path("bert/config.json").write_text('{"model_type": "bert"}')
+    for more in ((), ("--overwrite",)):
+        said = call("fit", houses["file"], "-t", "price", "-o", "bert", *more, code=1).stderr
+        assert said == "error: --out: the folder bert holds something that is no model: give another\n"
+    assert Path("bert/config.json").read_text() == '{"model_type": "bert"}'
+
+
+def test_a_repetition_trains_anew_where_states_were_left(houses, call, call_json, here):
+    options = ("--model", "autogp", "--epochs", "2", "--checkpoint", "states", "--no-report")
+    said = call_json("fit", houses["file"], "-t", "price", "-o", "a", *options)
+    assert "checkpoint" not in Path("a/settings.toml").read_text()
+    kept = {each.name: each.stat().st_mtime_ns for each in Path("states").iterdir()}
+    again = call_json("fit", "--config", "a/settings.toml", "-o", "b", "--no-report")
+    assert again["metrics"] == said["metrics"]
+    assert {each.name: each.stat().st_mtime_ns for each in Path("states").iterdir()} == kept
+
+
 def test_classes_are_scored_by_hand(call_json, here):
     frame = table(50).assign(kind=lambda t: np.where(t.price > 7, "dear", "cheap")).drop(columns=["price", "id"])
     frame.to_csv("kinds.csv", index=False)

@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 
 import stratagp
-from stratagp.cli import console, fitting, saving
-from stratagp.data import source
+from stratagp.cli import console, fitting, saving, streamed
+from stratagp.cli.holding import SALT
+from stratagp.data import Rules, open_source, source, survey
+from stratagp.data.rules import Divided
 from tests.cli.conftest import table
 
 FIT = ("-t", "price", "--epochs", "2", "-o", "model")
@@ -178,3 +180,59 @@ def test_a_report_that_fails_loses_neither_scores_nor_model(call, here, monkeypa
     assert said.stdout.endswith("model: model\n")
     assert "Traceback" in call("fit", "houses.csv", "-t", "price", "-o", "model", "--overwrite", "--debug").stderr
     assert stratagp.load("model") is not None
+
+
+def test_training_rows_are_not_read_again_for_the_report(call, here, monkeypatch):
+    """Of 120 rows in three files the 40 of one are held out, and read once for the test."""
+    parts()
+    read, sampled = list[int](), streamed.sampled
+    monkeypatch.setattr(streamed, "sampled", lambda held, seed: (read.append(held.rows), sampled(held, seed))[1])
+    call("fit", "parts", *FIT)
+    assert read == [40]
+    assert json.loads(Path("model/results.json").read_text())["data"]["rows"] == 80
+
+
+def test_the_sample_of_a_survey_is_that_of_another_pass(here):
+    """Also with validation, whose rows are training rows as far as a report goes."""
+    parts(price=["a", "b"] * 20, day=days())
+    whole = open_source("parts", "price")
+    seen = survey(whole, Rules(0.3, seed=5), of_classes=True)
+    one, other = streamed.learnt_from(seen), streamed.sampled(whole, 5)
+    pd.testing.assert_frame_equal(one.X, other.X)
+    assert (one.y.tolist(), one.of) == (other.y.tolist(), 120)
+    assert one.X["day"].dtype.kind == "M"
+    assert one.X["town"].dtype == object
+
+
+def test_rows_held_out_are_not_counted_among_those_of_training(call, here):
+    frame = table(400).drop(columns="id")
+    frame.to_csv("houses.csv", index=False)
+    said = call("fit", "house*.csv", *FIT, "--no-report", "-v", "--test", "0.25").stderr
+    assert "regression by autogp on about 0.75 of 400 rows in files" in said
+    Path("houses.csv").unlink()
+    parts()
+    assert "regression by autogp on 80 rows in files" in call("fit", "parts", *FIT, "-v", "--overwrite").stderr
+
+
+def test_rows_are_counted_in_their_file_also_where_some_are_held_out(call, here):
+    frame = table(400).drop(columns="id")
+    frame.loc[300:, "size"] = None
+    frame.to_csv("houses.csv", index=False)
+    source = open_source("houses.csv", "price", ["size", "town"])
+    said = call("fit", "house*.csv", *FIT, "--test", "0.5", code=1).stderr
+    rows = np.concatenate([block.X.index for block in Divided(source, 0.5, SALT, held=False).all_blocks()])
+    assert f"houses.csv: row {rows[rows >= 300][0] + 1} has missing or infinite values in column 'size'" in said
+
+
+def test_zones_in_names_of_folders_are_of_one_kind_whichever_are_held_out(call, call_json, here):
+    for i, zone in enumerate(("1", "2", "A")):
+        for j in range(2):
+            Path(f"in/zone={zone}").mkdir(parents=True, exist_ok=True)
+            table(30, seed=2 * i + j).drop(columns="id").to_parquet(f"in/zone={zone}/{j}.parquet")
+    for seed, known in (("68", ["1", "2"]), ("1", ["1", "2", "A"])):  # the first holds both files of A out
+        call("fit", "in", *FIT, "--test", "0.4", "--no-report", "--seed", seed, "--overwrite")
+        assert stratagp.load("model").inputs_.encoder.categories["zone"] == known
+        assert call_json("predict", "model", "in/zone=1", "-o", "out.csv")["rows"] == 60
+        X = table(30, seed=1).assign(zone="1")[["size", "town", "zone"]]
+        assert stratagp.load("model").predict(X) == pytest.approx(pd.read_csv("out.csv")["mean"][30:])
+        assert call_json("evaluate", "model", "in/zone=2")["rows"] == 60

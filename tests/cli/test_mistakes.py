@@ -121,6 +121,38 @@ def test_a_word_among_numbers(call, here):
     assert "the target 'price' holds numbers, but '?' in row 1" in fails(call, "fit", "u.csv", "-t", "price")
 
 
+@pytest.mark.parametrize(
+    ("written", "first"),
+    [
+        (lambda v: f"${1000 * v:,.2f}", "$"),
+        (lambda v: f"{v:.1f}%", "%"),
+        (lambda v: f"{v:.2f} €", "€"),
+        (lambda v: f"{1e6 * v:,.0f}", ","),
+        (lambda v: f"{1e6 * v:_.0f}".replace("_", " "), " "),
+    ],
+)
+def test_numbers_with_signs(call, here, written, first):
+    frame = table(40)
+    frame.assign(size=frame["size"].map(written)).to_csv("t.csv", index=False)
+    line = fails(call, "fit", "t.csv", "-t", "price")
+    value = written(frame["size"][0])
+    assert first in value
+    assert f"the column 'size' holds numbers with signs, {value!r} in row 1: remove what is no part of a number" in line
+    assert "--as size=category keeps them" in line
+    frame.assign(price=frame["price"].map(written)).to_csv("t.csv", index=False)
+    assert "the target 'price' holds numbers with signs" in fails(call, "fit", "t.csv", "-t", "price")
+    signed = frame["size"].map(written)
+    signed[6] = "n.a."
+    frame.assign(size=signed).to_csv("t.csv", index=False)
+    assert "the column 'size' holds numbers, but 'n.a.' in row 7" in fails(call, "fit", "t.csv", "-t", "price")
+
+
+def test_words_with_such_signs_are_categories(call, here):
+    table(40).assign(rate=["5%", "none"] * 20, pair=["1 2", "3 4"] * 20).to_csv("t.csv", index=False)
+    call("fit", "t.csv", "-t", "price", "--no-report", "--test", "0", "-o", "model")
+    assert "rate (category), pair (category)" in call("info", "model").stdout
+
+
 def test_decimal_commas(call, call_json, here):
     table(20).to_csv("t.csv", index=False, sep=";", decimal=",")
     line = fails(call, "fit", "t.csv", "-t", "price", "--delimiter", ";")
@@ -168,6 +200,14 @@ def test_what_predictions_are_written_to(call, houses, here):
         ("RBF(speed=2)", "RBF has no argument 'speed'; there are lengthscale", ">>>RBF(speed=2)"),
         ("RBF(lenghtscale=2)", "'lenghtscale'; is it lengthscale?", ">>>RBF(lenghtscale=2)"),
         ("3", "a number alone is no kernel", ">>>3"),
+        ("RBF(ard=3000000000)", "RBF: ard is at most 3,000", ">>>RBF(ard=3000000000)"),
+        ("Linear + MetricRBF(100000)", "MetricRBF: factor is at most 3,000", "Linear + >>>MetricRBF(100000)"),
+        ("SpectralMixture(2, 10**9)", "arguments are numbers", "SpectralMixture(2, >>>10**9)"),
+        ("RBF(2, 3, 4, 5)", "too many positional arguments", ">>>RBF(2, 3, 4, 5)"),
+        (f"{'9' * 1900} * RBF", "int too large", ">>>999"),
+        (f"RBF(lengthscale={'9' * 1900})", "RBF: ", ">>>RBF"),
+        ("RBF(lengthscale=1, lengthscale=2)", "the argument 'lengthscale' is given twice", ">>>RBF(len"),
+        ("RBF(**{'ard': 2})", "** in arguments is not understood", ">>>RBF(**"),
         ("Linear + (lambda: 1)", "not this", "Linear + (>>>lambda: 1)"),
     ],
 )
@@ -177,11 +217,17 @@ def test_kernels_that_cannot_be_read(call, houses, here, text, reason, marked):
     assert marked in line
 
 
-def test_devices_that_are_not_there_or_not_for_the_model(call, here):
+def test_a_device_that_is_not_there(call, here):
     table(20).to_csv("t.csv", index=False)
     assert "device='gpu' cannot be computed on" in fails(call, "fit", "t.csv", "-t", "price", "--device", "gpu")
-    line = call("fit", "t.csv", "-t", "price", "--device", "cpu", code=1).stderr.strip().splitlines()[-1]
-    assert line == "error: --device is for models that learn by mini-batches, which exact does not"
+
+
+@pytest.mark.parametrize(("option", "given"), [("epochs", "5"), ("checkpoint", "states")])
+@pytest.mark.parametrize("model", ["exact", "sparse"])
+def test_options_that_closed_forms_would_ignore(call, here, option, given, model):
+    table(20).drop(columns="id").to_csv("t.csv", index=False)
+    line = call("fit", "t.csv", "-t", "price", "--model", model, f"--{option}", given, code=1).stderr.splitlines()[-1]
+    assert line.startswith(f"error: --{option} is for models that learn by mini-batches, which {model} does not: leave")
 
 
 def test_rows_with_more_fields_than_the_heading(call, here):

@@ -39,6 +39,30 @@ def test_one_row_and_another_level(call_json, houses, here):
     assert width[0] / width[1] == pytest.approx(1.959964 / 0.674490, rel=1e-5)
 
 
+@pytest.mark.parametrize("out", ["new.csv", "./new.csv", "same.csv"])
+def test_rows_are_not_written_over_by_their_predictions(call, houses, here, out):
+    table(4).to_csv("new.csv", index=False)
+    Path("same.csv").symlink_to("new.csv")
+    before = Path("new.csv").read_bytes()
+    said = call("predict", houses["model"], "new.csv", "-o", out, code=1).stderr
+    assert said == f"error: --out: {out} is the file that rows are read from: give another name\n"
+    assert Path("new.csv").read_bytes() == before
+
+
+def test_predictions_appear_whole_or_not_at_all(call, houses, here, monkeypatch):
+    def dies(frame, path, **_):
+        Path(path).write_text("half of")
+        raise OSError("no space left")
+
+    table(4).to_csv("new.csv", index=False)
+    call("predict", houses["model"], "new.csv", "-o", "out.csv")
+    before = Path("out.csv").read_bytes()
+    monkeypatch.setattr(pd.DataFrame, "to_csv", dies)
+    assert "no space left" in call("predict", houses["model"], "new.csv", "-o", "out.csv", code=1).stderr
+    assert Path("out.csv").read_bytes() == before
+    assert sorted(each.name for each in here.iterdir()) == ["new.csv", "out.csv"]
+
+
 def test_a_folder_of_files_is_predicted_in_batches(call, houses, here):
     Path("many").mkdir()
     for i in range(2):

@@ -31,6 +31,19 @@ def test_help_tells_of_every_command_and_loads_nothing_heavy():
     assert all(re.search(rf"^  {name}  ", run.stdout, re.MULTILINE) for name in main.commands)
 
 
+@pytest.mark.parametrize(("command", "code"), [("info", 0), ("fit", 1)])
+def test_light_work_loads_nothing_heavy(houses, tmp_path, command, code):
+    words = ["info", str(houses["model"])] if command == "info" else ["fit", "no-such.csv", "-t", "price"]
+    program = f"import sys; sys.argv = ['stratagp', *{words}]\n"
+    program += "heavy = ('torch', 'sklearn', 'pandas')\nimport atexit\n"
+    program += "atexit.register(lambda: print([m for m in heavy if m in sys.modules]))\n"
+    program += "from stratagp.cli import main; main()"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert run.returncode == code, run.stderr
+    assert run.stdout.splitlines()[-1] == "[]"
+    assert code == 0 or run.stderr == "error: no-such.csv does not exist\n"
+
+
 @pytest.mark.parametrize("name", sorted(main.commands))
 def test_every_command_and_option_has_help(name):
     found = main.commands[name]
@@ -136,9 +149,13 @@ def test_the_speed_table_has_both(call_json):
 
 def test_data_sets_that_ship(call, call_json, here, monkeypatch):
     monkeypatch.setenv("STRATAGP_DATA", str(here))
-    table(3).to_csv("own.csv", index=False)
+    Path("v1.2").mkdir()
+    for name in ("own.csv", "v1.2/a.csv", "v1.2/b.csv.gz"):
+        table(3).to_csv(name, index=False)
     names = [each["name"] for each in call_json("data", "list")["data"]]
-    assert {"diabetes", "iris", "own"} <= set(names)
+    assert {"diabetes", "iris", "own", "v1.2/a", "v1.2/b"} <= set(names)
+    assert call_json("data", "get", "v1.2/b")["rows"] == 3
+    assert call_json("data", "get", "iris")["rows"] == 150
     assert call_json("data", "get", "diabetes")["rows"] == 442
     assert "--overwrite" in call("data", "get", "diabetes", code=1).stderr
     assert Path("diabetes.csv").read_text().startswith("age,sex,bmi")

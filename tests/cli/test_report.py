@@ -42,10 +42,41 @@ def test_other_rows_are_judged_without_the_training_file(call, here):
 def test_the_model_is_chosen_by_the_rows_that_are_trained_on(here, monkeypatch, test, model):
     monkeypatch.setattr(models, "EXACT_ROWS", 40)
     table(60).to_csv("t.csv", index=False)
-    given = {"file": "t.csv", "target": "price", "kinds": {}, "task": "auto", "model": "auto", "rows": None}
+    given = {
+        "file": "t.csv",
+        "target": "price",
+        "kinds": {},
+        "task": "auto",
+        "model": "auto",
+        "rows": None,
+        "log": False,
+    }
     ready = prepare(Console(silent=True), {**given, "test": test, "seed": 0, "drop_missing": False})
     assert (ready.choice.model, len(ready.parts.y)) == (model, 60 - 60 * test)
     assert f"{len(ready.parts.y)} rows" in ready.choice.reason
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"text": ["size"]},
+        {"text": "colour"},
+        {"task": "foo"},
+        {"task": ["regression"]},
+        {"columns": [{"name": 5, "kind": "number", "distinct": 1, "missing": 0}]},
+        {"columns": [{"name": "size", "kind": "colour", "distinct": 1, "missing": 0}]},
+        {"columns": [{"name": "size", "kind": ["number"], "distinct": 1, "missing": 0}]},
+        {"columns": [{"name": "size"}]},
+        {"columns": 3},
+        {"about": [1]},
+    ],
+)
+def test_a_damaged_table_file_is_told(call, houses, here, strange):
+    shutil.copytree(houses["model"], "model")
+    path = Path("model/table.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), **strange}))
+    for command in (("info", "model"), ("predict", "model", houses["file"])):
+        assert call(*command, code=1).stderr.startswith("error: model/table.json is damaged: ")
 
 
 def test_descriptions_of_strangers_do_not_reach_the_terminal_raw(call, houses, here):

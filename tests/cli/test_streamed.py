@@ -12,7 +12,7 @@ from stratagp.cli import streamed
 from stratagp.cli.console import Console
 from stratagp.cli.holding import SALT
 from stratagp.data import open_source
-from stratagp.data.survey import Divided
+from stratagp.data.rules import Divided
 from tests.cli.conftest import table
 
 FIT = ("-t", "price", "--epochs", "2", "-o", "model")

@@ -37,6 +37,10 @@ class Batches(Source):
         self.parts, self.targets = self.source.parts, []
         self.files = self.source.files  # which no answers may be written over
         self.names = [each.name for each in table.columns if each.used] + [table.target] * with_target
+        above = [name for name in self.names if name in self.source.above and name not in first]
+        if above:  # folders above what is predicted, as in zone=1 of a model that has learnt from all zones
+            self.source.columns += above
+            first = next(self.source.blocks(0)).X
         table.inputs(first, file, console)  # which says what columns are not there, or too many
         if with_target:
             table.targets(first, file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -86,17 +87,24 @@ def _is_float(present: Any) -> bool:
     return bool(present.dtype.kind == "f" and (present % 1 != 0).any())
 
 
+def is_date(present: Any) -> bool:
+    """Whether values are dates, also those written as ``2024-12-31``."""
+    kind = getattr(present.dtype, "kind", "O")
+    if kind in "Miufb" or str(present.dtype) == "category":
+        return bool(kind == "M")
+    texts = present.astype(str)
+    return bool(texts.str.fullmatch(_DATE).all()) and _dates(texts) is not None
+
+
 def _kind(present: Any, distinct: int) -> str:
     kind = getattr(present.dtype, "kind", "O")
     if kind in "iuf":
         return "number"
-    if kind == "M":
+    if is_date(present):
         return "date"
     if kind == "b" or str(present.dtype) == "category":
         return "category"
     texts = present.astype(str)
-    if texts.str.fullmatch(_DATE).all() and _dates(texts) is not None:
-        return "date"
     long = texts.str.len().median() > _LONG and distinct > 0.5 * len(texts)
     return "text" if len(texts) >= _FEW and (long or distinct > _DISTINCT * len(texts)) else "category"
 
@@ -175,3 +183,12 @@ def _refuse(found: Any, bad: Any, values: Any, column: Column, name: str, wanted
 def as_dicts(columns: Sequence[Column]) -> list[dict[str, Any]]:
     """Columns as JSON holds them."""
     return [asdict(each) for each in columns]
+
+
+def as_labels(values: Any) -> np.ndarray:
+    """Classes: whole numbers as such, everything else as text."""
+    if getattr(values.dtype, "kind", "O") in "iu":
+        return values.to_numpy()
+    if getattr(values.dtype, "kind", "O") == "f" and all(math.isfinite(v) and v == int(v) for v in values):
+        return values.to_numpy().astype(int)
+    return values.astype(str).to_numpy(dtype=str)

@@ -11,6 +11,7 @@ from stratagp.cli.program import Program, command
 from stratagp.cli.settings import read_config
 
 MODELS = ("auto", "exact", "sparse", "autogp", "dkl", "dfgp", "gp-drf")
+TASKS = ("regression", "classification")
 KINDS = ("number", "category", "date", "text", "ignore")
 _OPENING: dict[str, dict[str, Any]] = {
     "missing": {"multiple": True, "metavar": "TEXT",
@@ -66,7 +67,7 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, given: Any) -> dict[s
     return dict(pairs)
 
 
-@command(main, "fit", "fitting")
+@command(main, "fit", "starting")
 @click.argument("file", metavar="FILE")
 @click.option("--target", "-t", required=True, metavar="COLUMN", help="The column to predict.")
 @click.option("--config", is_eager=True, expose_value=False, callback=read_config, metavar="FILE",
@@ -75,8 +76,11 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, given: Any) -> dict[s
 @click.option("--overwrite", is_flag=True, help="Replace a model that is there.")
 @click.option("--model", type=click.Choice(MODELS), default="auto", show_default=True,
               help="Which kind of model; auto goes by size and kind of the data, and says why.")  # fmt: skip
-@click.option("--task", type=click.Choice(["auto", "regression", "classification"]), default="auto", show_default=True,
+@click.option("--task", type=click.Choice(["auto", *TASKS]), default="auto", show_default=True,
               help="Whether the target is a number or a class.")  # fmt: skip
+@click.option("--log", is_flag=True,
+              help="Learn the logarithm of a positive target, by mini-batches; answers are about the target itself, "
+              "intervals lie above zero.")  # fmt: skip
 @click.option("--kernel", metavar="TEXT", help="For example \"RBF*Periodic(period=1) + Linear(on='year')\".")
 @click.option("--as", "kinds", multiple=True, callback=_kinds, metavar="COLUMN=KIND",
               help="What a column holds: number, category, date, text; or ignore. Several times.")  # fmt: skip
@@ -92,7 +96,7 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, given: Any) -> dict[s
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="N",
               help="Of the test rows and of all that is random in training.")  # fmt: skip
 @click.option("--checkpoint", metavar="DIR", help="Where mini-batch models leave their state; a second call goes on.")
-@click.option("--device", metavar="NAME", help="Where mini-batch models are trained: cpu, cuda, cuda:1.")
+@click.option("--device", metavar="NAME", help="Where the model is trained: cpu, cuda, cuda:1.")
 @click.option("--report/--no-report", default=True, help="Whether to write a page about the model.")
 @_opening
 def _fit(**options: Any) -> None:

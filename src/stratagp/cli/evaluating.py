@@ -11,7 +11,8 @@ from stratagp.cli.batches import Batches
 from stratagp.cli.console import Console
 from stratagp.cli.folder import Table, open_model
 from stratagp.cli.reading import Format, is_many, refuse_format
-from stratagp.cli.scoring import Scores, answers, as_table, scored
+from stratagp.cli.scores import Scores, as_table
+from stratagp.cli.scoring import answers, scored
 from stratagp.errors import InputError
 
 

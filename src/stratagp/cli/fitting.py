@@ -11,16 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from stratagp.cli import folder, streamed
-from stratagp.cli.columns import WRITTEN, Column, examine, inputs, tell
+from stratagp.cli import streamed
+from stratagp.cli.columns import WRITTEN, Column, as_labels, examine, inputs, tell
 from stratagp.cli.console import Console
 from stratagp.cli.kernel_text import parse_kernel
 from stratagp.cli.mixed import refuse_mixed
-from stratagp.cli.models import Choice, as_inputs, as_labels, build, choose, find_task, train
+from stratagp.cli.models import Choice, as_inputs, build, choose, find_task, train
 from stratagp.cli.reading import Format, Opened, is_many, pick
 from stratagp.cli.saving import Fitted, finish
-from stratagp.cli.scoring import Scores, baselines, tested
+from stratagp.cli.scores import Scores
+from stratagp.cli.scoring import baselines, tested
 from stratagp.cli.splitting import Parts, hold_out
+from stratagp.cli.target import check_target
 from stratagp.cli.timing import plan
 from stratagp.errors import InputError
 from stratagp.training.devices import find_device
@@ -28,22 +30,16 @@ from stratagp.training.devices import find_device
 _LEAST_ROWS = 5
 
 
-def run(console: Console, **options: Any) -> None:
-    """Fit a model to a file, or to many."""
-    file = options["file"]
-    out = Path(options["out"] or f"{_stem(file)}-model")
-    folder.check_out(out, options["overwrite"])
+def run(console: Console, out: Path, options: dict[str, Any]) -> None:
+    """Fit a model to a file, or to many, and save it in the folder ``out``."""
     if options["kernel"] is not None:
         parse_kernel(options["kernel"])  # which says what is wrong with it before any work
     if options["device"] is not None:
         find_device(options["device"])
-    fitted = (streamed.fit if is_many(file) else _fit)(console, options)
+    if options["log"] and is_many(options["file"]):
+        raise InputError(f"--log is for a file that fits in memory, but {options['file']} is read in batches")
+    fitted = (streamed.fit if is_many(options["file"]) else _fit)(console, options)
     finish(console, fitted, out, options)
-
-
-def _stem(file: str) -> str:
-    name = Path(file.rstrip("/*")).name or "data"
-    return "standard-input" if file == "-" else name.partition(".")[0] or "data"
 
 
 @dataclass(frozen=True)
@@ -61,9 +57,7 @@ class Prepared:
 def _fit(console: Console, options: dict[str, Any]) -> Fitted:
     """Fit a model to a table in memory."""
     start, ready = time.perf_counter(), prepare(console, options)
-    for name in ("checkpoint", "device"):
-        if options[name] is not None and not ready.choice.by_batches:
-            raise InputError(f"--{name} is for models that learn by mini-batches, which {ready.choice.model} does not")
+    _check_options(ready, options)
     console.note(f"{ready.task} by {ready.choice.model}: {ready.choice.reason}")
     ready, options = _limited(ready, options, console)
     model = build(
@@ -82,23 +76,36 @@ def _fit(console: Console, options: dict[str, Any]) -> Fitted:
     return _tested(model, ready, options, time.perf_counter() - start, console)
 
 
+def _check_options(ready: Prepared, options: dict[str, Any]) -> None:
+    """Refuse options that would do nothing."""
+    heeded = {"checkpoint": ready.choice.by_batches, "epochs": ready.choice.by_epochs(ready.task)}
+    for name, is_heeded in heeded.items():
+        if options[name] is not None and not is_heeded:
+            raise InputError(
+                f"--{name} is for models that learn by mini-batches, which {ready.choice.model} does not: leave it "
+                "out, or take one that does, --model autogp for example"
+            )
+
+
 def prepare(console: Console, options: dict[str, Any]) -> Prepared:
     """Read a table, look at its columns, choose a model and hold rows out."""
     target = options["target"]
     name = "standard input" if options["file"] == "-" else options["file"]
     form = Format.of(options)
     table, kinds = Opened(options["file"], form), options["kinds"]
-    said = [column for column, kind in kinds.items() if kind in WRITTEN and column != target]
+    said = [column for column, kind in kinds.items() if kind in WRITTEN]
     frame = _complete(table.read(said), name, options, console)
     refuse_mixed(frame, target, kinds, options["task"], form, name)
     task, why = find_task(frame[target], options["task"])
+    check_target(frame[target], task, options["task"], options["log"], console)
+    why += "; its logarithm is learnt" if options["log"] else ""
     columns = examine(frame, target, kinds)
     classes_written = task == "classification" and as_labels(frame[target]).dtype.kind == "U"
     letters = [each.name for each in columns if each.kind in WRITTEN]
     frame = table.as_written(frame, [*letters, target] if classes_written else letters)
     assumed = [*tell(columns, target, f"{task}: {why}", console), f"{target}: {task} ({why})"]
     X, y = inputs(frame, columns, name, console, target), _targets(frame[target], task)
-    chosen = _chooser(options["model"], task, columns)
+    chosen = _chooser(options, task, columns)
     trained = round((1 - options["test"]) * len(y))
     choice = chosen(y, min(trained, options["rows"] or trained))
     X, y, missing = _without_gaps(X, y, choice, options, console)
@@ -107,9 +114,14 @@ def prepare(console: Console, options: dict[str, Any]) -> Prepared:
     return Prepared(task, columns, assumed, final if final.fills or not missing else choice, parts, missing)
 
 
-def _chooser(said: str, task: str, columns: list[Column]) -> Callable[[np.ndarray, int], Choice]:
+def _chooser(options: dict[str, Any], task: str, columns: list[Column]) -> Callable[[np.ndarray, int], Choice]:
     """The choice of a model by targets and the number of rows to train on."""
-    return lambda y, rows: choose(said, task, columns, rows, len(np.unique(y)) if task == "classification" else 0)
+
+    def chosen(y: np.ndarray, rows: int) -> Choice:
+        classes = len(np.unique(y)) if task == "classification" else 0
+        return choose(options["model"], task, columns, rows, classes, options["log"])
+
+    return chosen
 
 
 def _fewer(parts: Parts, rows: int | None, console: Console) -> Parts:
@@ -173,7 +185,7 @@ def _limited(ready: Prepared, options: dict[str, Any], console: Console) -> tupl
 
     def trial(choice: Choice, rows: int, epochs: int | None) -> None:
         some = ready.parts.some(rows)
-        given = options["kernel"], options["seed"], epochs, ready.missing, False, options["device"]
+        given = options["kernel"], options["seed"], epochs or options["epochs"], ready.missing, False, options["device"]
         model = build(choice, ready.task, *given)
         train(model, as_inputs(some.X, choice), some.y, None, console)
 

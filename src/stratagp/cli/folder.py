@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from stratagp import persistence
 from stratagp.cli.answering import Refused, refused
-from stratagp.cli.columns import WRITTEN, Column, as_dicts, inputs
+from stratagp.cli.columns import WRITTEN, Column, as_dicts, as_labels, inputs
+from stratagp.cli.commands import KINDS, TASKS
 from stratagp.cli.console import Console, plain
-from stratagp.cli.models import as_labels
 from stratagp.cli.reading import Format, pick, read_table
 from stratagp.errors import InputError, ModelFileError
-from stratagp.persistence import describe, load
+from stratagp.persistence.description import describe, is_model
 
 TABLE, SETTINGS, RESULTS, REPORT = "table.json", "settings.toml", "results.json", "report.html"
 _TRUTHS = {"True", "False"}
@@ -109,7 +110,7 @@ def _as_truth(text: str) -> str:
 def open_model(folder: str) -> tuple[Any, Table]:
     """The model in a folder, and what it was fitted on."""
     table = read_table_file(Path(folder))
-    return load(folder), table
+    return persistence.load(folder), table
 
 
 def read_table_file(folder: Path) -> Table:
@@ -120,11 +121,24 @@ def read_table_file(folder: Path) -> Table:
         found = json.loads(path.read_text("utf-8"))
         columns = [Column(**each) for each in found["columns"]]
         said = str(found["target"]), found["task"], columns, found["text"], dict(found["about"])
-        return Table(*said, known, bool(found.get("written")))
+        table = Table(*said, known, bool(found.get("written")))
+        _check(table)
+        return table
     except FileNotFoundError:
         raise InputError(f"{folder} has no {TABLE}: it was saved from Python; load it there by stratagp.load") from None
     except (ValueError, KeyError, TypeError) as error:
         raise ModelFileError(f"{path} is damaged: {type(error).__name__} {error}") from None
+
+
+def _check(table: Table) -> None:
+    """Refuse what no fit writes."""
+    names = [each.name for each in table.columns]
+    if table.task not in TASKS:
+        raise ValueError(f"the task is {table.task!r}")
+    if not all(isinstance(each.name, str) and each.kind in KINDS for each in table.columns):
+        raise ValueError(f"columns have names and one of the kinds {', '.join(KINDS)}")
+    if table.text is not None and table.text not in names:
+        raise ValueError(f"there is no column {table.text!r} of texts")
 
 
 def check_out(folder: Path, overwrite: bool) -> None:
@@ -137,7 +151,7 @@ def check_out(folder: Path, overwrite: bool) -> None:
         raise InputError(f"--out: nothing can be written to the folder {there}: give another")
     if not folder.exists() or not any(folder.iterdir()):
         return
-    if not (folder / "config.json").exists():
+    if not is_model(folder):
         raise InputError(f"--out: the folder {folder} holds something that is no model: give another")
     if not overwrite:
         raise InputError(f"--out: the folder {folder} holds a model: give another, or --overwrite replaces it")

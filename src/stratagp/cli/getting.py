@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sklearn.datasets import fetch_openml
+from sklearn import datasets
 
 from stratagp.cli.console import Console
 from stratagp.cli.listing import BUNDLED, local_files, shipped
@@ -33,12 +33,12 @@ def _found(name: str) -> Any:
     if name == "diabetes":
         return shipped()
     if name in BUNDLED:
-        return BUNDLED[name][0](as_frame=True).frame
+        return getattr(datasets, f"load_{name}")(as_frame=True).frame
     here = local_files()
     if name in here:
         return read_table(str(here[name]), Format())
     try:
-        return fetch_openml(name, as_frame=True, parser="auto").frame
+        return datasets.fetch_openml(name, as_frame=True, parser="auto").frame
     except Exception as error:  # of the network, or of OpenML
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{name!r} is not in `stratagp data list`, and OpenML did not give it: {reason}") from None

@@ -12,27 +12,26 @@ import numpy as np
 from stratagp.cli.console import Console
 from stratagp.data import Source
 from stratagp.data.files import ParquetFiles
-from stratagp.data.survey import Divided
+from stratagp.data.rules import Divided
 
 SALT = 1 << 32  # of the seed, so that validation of a fit holds out others
-Opener = Callable[[Any], Source]
+Opener = Callable[[str], ParquetFiles]
 
 
 def hold_out(
     whole: ParquetFiles, opened: Opener, options: dict[str, Any], console: Console
 ) -> tuple[Source, Source | None]:
-    """Rows for training and for the test: whole files of several, which are read on their own; else rows by a hash."""
+    """Rows for training and for the test: whole files of several, else rows by a hash."""
+    every = opened(options["file"])
     if not options["test"]:
-        return opened(options["file"]), None
+        return every, None
     held = set(_files_held_out(whole, options))
     if not held:
-        share, every, seed = options["test"], opened(options["file"]), options["seed"] + SALT
+        share, seed = options["test"], options["seed"] + SALT
         console.note(f"{share:.3g} of the rows are held out for the test, by a hash of their values")
         return Divided(every, share, seed, held=False), Divided(every, share, seed, held=True)
     console.note(f"held out for the test: {len(held)} of {len(whole.files)} files")
-    return opened([name for name in whole.files if name not in held]), opened(
-        [name for name in whole.files if name in held]
-    )
+    return every.only(set(whole.files) - held), every.only(held)
 
 
 def _files_held_out(whole: ParquetFiles, options: dict[str, Any]) -> list[str]:

@@ -28,6 +28,8 @@ OF_TEXTS = (
     "Subsequence",
 )
 _LONGEST = 2000  # letters
+_LARGEST = 3000  # columns, components and the like
+_OF_ARGUMENTS = (StrataGPError, TypeError, ValueError, OverflowError, RuntimeError, MemoryError)  # that are none
 
 
 def parse_kernel(text: str) -> Kernel:
@@ -59,6 +61,19 @@ def _at(text: str, column: int, reason: str) -> InputError:
     return InputError(f"--kernel: {reason}, at letter {column + 1}: {text[:column]}>>>{text[column:]}")
 
 
+def _said(error: Exception) -> str:
+    """What an error says in its first line; torch writes more where memory is short."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _check_sizes(kernel: Any, arguments: list[Any], named: dict[str, Any]) -> None:
+    """Refuse whole numbers that say how large a kernel is, of columns for example, and would take all memory."""
+    signature = inspect.signature(kernel)
+    for name, value in signature.bind(*arguments, **named).arguments.items():
+        if "int" in str(signature.parameters[name].annotation) and type(value) is int and abs(value) > _LARGEST:
+            raise InputError(f"{name} is at most {_LARGEST:,}")
+
+
 class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
@@ -84,15 +99,19 @@ class _Reader:
                 return left * right
             if isinstance(node.op, ast.Pow) and isinstance(left, Kernel) and not isinstance(right, Kernel):
                 return left**right
-        except (StrataGPError, TypeError) as error:
-            raise self._refuse(node, str(error)) from None
+        except _OF_ARGUMENTS as error:
+            raise self._refuse(node, _said(error)) from None
         raise self._refuse(node, "kernels are composed by +, * and ** with a whole number")
 
     def _call(self, node: ast.Call) -> Any:
         arguments = [self._literal(each) for each in node.args]
-        named = {each.arg: self._literal(each.value) for each in node.keywords if each.arg is not None}
-        if len(named) < len(node.keywords):
-            raise self._refuse(node, "** in arguments is not understood")
+        named: dict[str, Any] = {}
+        for each in node.keywords:
+            if each.arg is None:
+                raise self._refuse(node, "** in arguments is not understood")
+            if each.arg in named:
+                raise self._refuse(node, f"the argument {each.arg!r} is given twice")
+            named[each.arg] = self._literal(each.value)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "on" and len(arguments) == 1 and not named:
             return self._on(node, self.read(node.func.value), arguments[0])
         if not isinstance(node.func, ast.Name):
@@ -111,16 +130,17 @@ class _Reader:
             hint = f"is it {near[0]}?" if near else f"there are {', '.join([*known, 'on'])}"
             raise self._refuse(node, f"{name.id} has no argument {strange[0]!r}; {hint}")
         try:
+            _check_sizes(getattr(kernels, name.id), arguments, own)
             made = getattr(kernels, name.id)(*arguments, **own)
-        except (TypeError, ValueError, StrataGPError) as error:
-            raise self._refuse(node, f"{name.id}: {error}") from None
+        except _OF_ARGUMENTS as error:
+            raise self._refuse(node, f"{name.id}: {_said(error)}") from None
         return self._on(node, made, named["on"]) if "on" in named else made
 
     def _on(self, node: ast.expr, kernel: Any, columns: Any) -> Any:
         try:
             return kernel.on(columns)
-        except (AttributeError, StrataGPError) as error:
-            raise self._refuse(node, str(error)) from None
+        except (AttributeError, *_OF_ARGUMENTS) as error:
+            raise self._refuse(node, _said(error)) from None
 
     def _literal(self, node: ast.expr) -> Any:
         try:

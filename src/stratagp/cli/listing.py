@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from sklearn import datasets as bundled
-
 from stratagp.cli.console import Console, aligned
 from stratagp.cli.reading import pandas
 
-BUNDLED: dict[str, tuple[Callable[..., Any], str]] = {
-    "breast_cancer": (bundled.load_breast_cancer, "classes of 569 tumours by 30 measurements; target"),
-    "digits": (bundled.load_digits, "1797 images of digits, 8 × 8; target"),
-    "iris": (bundled.load_iris, "three kinds of 150 flowers by 4 measurements; target"),
-    "wine": (bundled.load_wine, "three kinds of 178 wines by 13 measurements; target"),
+BUNDLED = {
+    "breast_cancer": "classes of 569 tumours by 30 measurements; target",
+    "digits": "1797 images of digits, 8 × 8; target",
+    "iris": "three kinds of 150 flowers by 4 measurements; target",
+    "wine": "three kinds of 178 wines by 13 measurements; target",
 }
 _FILES = ("*.csv", "*.tsv", "*.parquet", "*.csv.gz")
 
@@ -25,7 +22,7 @@ _FILES = ("*.csv", "*.tsv", "*.parquet", "*.csv.gz")
 def run(console: Console) -> None:
     """List what is there."""
     rows = [["diabetes", "with StrataGP", "disease of 442 patients by 10 measurements; progression"]]
-    rows += [[name, "with scikit-learn", text] for name, (_, text) in BUNDLED.items()]
+    rows += [[name, "with scikit-learn", text] for name, text in BUNDLED.items()]
     rows += [[name, "STRATAGP_DATA", str(path)] for name, path in local_files().items()]
     names = [{"name": name, "where": where, "about": about} for name, where, about in rows]
     console.result(aligned(rows), {"data": names})
@@ -37,7 +34,7 @@ def local_files() -> dict[str, Path]:
     if not root or not Path(root).is_dir():
         return {}
     found = sorted(path for pattern in _FILES for path in Path(root).rglob(pattern))
-    return {str(path.relative_to(root)).partition(".")[0]: path for path in found}
+    return {str(path.relative_to(root).with_name(path.name.partition(".")[0])): path for path in found}
 
 
 def shipped() -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stratagp import estimators, kernels
-from stratagp.cli.columns import Column
+from stratagp.cli.columns import Column, is_date
 from stratagp.cli.console import Console
 from stratagp.cli.kernel_text import parse_kernel
 from stratagp.errors import InputError
@@ -30,17 +29,23 @@ class Choice:
         model: its name on the command line.
         texts: the columns of text that it compares by a kernel of texts.
         alone: whether a text is all that it sees.
+        log: whether the logarithm of the target is Gaussian, and not the target.
     """
 
     model: str
     reason: str
     texts: tuple[str, ...] = ()
     alone: bool = False
+    log: bool = False
 
     @property
     def by_batches(self) -> bool:
         """Whether it learns by mini-batches."""
         return self.model in BATCHED
+
+    def by_epochs(self, task: str) -> bool:
+        """Whether it goes over the rows again and again, so many times as ``--epochs`` says."""
+        return self.by_batches or (self.model == "sparse" and task == "classification")
 
     @property
     def fills(self) -> bool:
@@ -61,6 +66,11 @@ def find_task(values: Any, said: str) -> tuple[str, str]:
         raise InputError(f"--task regression needs numbers, but the target {values.name!r} has {present.iloc[0]!r}")
     if said != "auto":
         return said, "as asked for"
+    if is_date(present):
+        raise InputError(
+            f"the target {values.name!r} holds dates, {str(present.iloc[0])!r}, which are not predicted: give a "
+            "number, days since one of them for example; --task classification takes them as classes"
+        )
     distinct = np.unique(present.to_numpy()) if kind in "iuf" else None
     if distinct is None:
         return "classification", f"the target has {present.nunique()} different texts"
@@ -70,8 +80,8 @@ def find_task(values: Any, said: str) -> tuple[str, str]:
     return "regression", "the target is a number"
 
 
-def choose(said: str, task: str, columns: Sequence[Column], rows: int, classes: int) -> Choice:
-    """The model for so many rows of such columns."""
+def choose(said: str, task: str, columns: Sequence[Column], rows: int, classes: int, log: bool = False) -> Choice:
+    """The model for so many rows of such columns; ``log`` asks for one of the logarithm of the target."""
     used = [each for each in columns if each.used]
     texts = tuple(each.name for each in used if each.kind == "text")
     alone = len(used) == len(texts) == 1
@@ -80,6 +90,8 @@ def choose(said: str, task: str, columns: Sequence[Column], rows: int, classes: 
             f"--model {said} cannot compare texts, which the column {texts[0]!r} holds: take gp-drf, or leave it out "
             f"by --as {texts[0]}=ignore"
         )
+    if log:
+        return _of_logarithms(said, texts, alone)
     if said != "auto":
         return Choice(said, "as asked for", texts, alone)
     if alone and rows * max(1, classes if classes > 2 else 1) <= _TEXT_ROWS:
@@ -98,6 +110,13 @@ def choose(said: str, task: str, columns: Sequence[Column], rows: int, classes: 
     return Choice("autogp", f"{rows:,} rows are more than {SPARSE_ROWS:,}: mini-batches")
 
 
+def _of_logarithms(said: str, texts: tuple[str, ...], alone: bool) -> Choice:
+    if said not in ("auto", *BATCHED):
+        raise InputError(f"--log is for models that learn by mini-batches, which {said} does not: take autogp")
+    reason = "the logarithm of the target is learnt by mini-batches" if said == "auto" else "as asked for"
+    return Choice(("gp-drf" if texts else "autogp") if said == "auto" else said, reason, texts, alone, log=True)
+
+
 def build(
     choice: Choice,
     task: str,
@@ -112,12 +131,13 @@ def build(
 
     Arguments:
         kernel: the text of one, or None for the default.
-        epochs: of mini-batches, or None for the default.
+        epochs: of models that go over the rows again and again, or None for the default.
         missing: whether inputs are missing, which the model is to fill.
-        device: where a model of mini-batches is trained; the processor where it is None.
+        device: where the model is trained; the processor where it is None.
     """
     given = None if kernel is None else parse_kernel(kernel)
     options: dict[str, Any] = {"random_state": seed, "verbose": verbose}
+    options |= {} if device is None else {"device": device}
     ending = "Classifier" if task == "classification" else "Regressor"
     if given is not None and choice.model == "dkl":
         raise InputError("--kernel is of columns or texts, but dkl has one of features of a network: leave it out")
@@ -131,11 +151,12 @@ def build(
     _check_kernel(given, choice)
     if not choice.by_batches:
         options["missing"] = "impute" if missing else "raise"
+        options |= {} if epochs is None else {"max_epochs": epochs}
         inference = {"exact": ("laplace", "exact"), "sparse": ("stochastic", "sparse")}[choice.model]
         return getattr(estimators, f"GP{ending}")(inference=inference[ending == "Regressor"], **options)
     if choice.model == "autogp" and given is None:
         options["standardise"] = "both"
-    options |= {} if device is None else {"device": device}
+    options |= {"likelihood": "log-normal"} if choice.log else {}
     made = getattr(estimators, f"{BATCHED[choice.model]}{ending}")(**options)
     if epochs is not None:
         made.set_params(max_epochs=epochs, **({"pretrain_epochs": epochs} if choice.model == "dkl" else {}))
@@ -161,12 +182,3 @@ def train(model: Any, X: Any, y: Any, checkpoint: str | None, console: Console) 
 def as_inputs(X: Any, choice: Choice) -> Any:
     """Rows as the estimator takes them: a frame, or a list where texts are all there is."""
     return X[choice.texts[0]].tolist() if choice.alone else X
-
-
-def as_labels(values: Any) -> np.ndarray:
-    """Classes: whole numbers as such, everything else as text."""
-    if getattr(values.dtype, "kind", "O") in "iu":
-        return values.to_numpy()
-    if getattr(values.dtype, "kind", "O") == "f" and all(math.isfinite(v) and v == int(v) for v in values):
-        return values.to_numpy().astype(int)
-    return values.astype(str).to_numpy(dtype=str)

@@ -15,13 +15,14 @@ from stratagp.cli.folder import open_model
 from stratagp.cli.reading import Format, is_many, pandas, refuse_format
 from stratagp.errors import InputError
 from stratagp.estimators.predicting import predict_file, predicted_columns
+from stratagp.training.checkpoint import appearing
 
 _ENDINGS = (".csv", ".parquet")
 
 
 def run(console: Console, model: str, file: str, out: str | None, level: float, skip: bool, **reading: Any) -> None:
     """Predict the rows of a file."""
-    _check_out(out)
+    _check_out(out, file)
     estimator, table = open_model(model)
     if is_many(file):
         if out is None or table.text is not None:
@@ -41,7 +42,8 @@ def run(console: Console, model: str, file: str, out: str | None, level: float, 
             _print(console, columns)
             return
         frame = pandas().DataFrame(columns)
-        frame.to_csv(out, index=False) if out.endswith(".csv") else frame.to_parquet(out, index=False)
+        with appearing(Path(out)) as beside:
+            frame.to_csv(beside, index=False) if out.endswith(".csv") else frame.to_parquet(beside, index=False)
     console.result(f"{rows} predictions: {out}", {"rows": rows, "out": out})
 
 
@@ -67,7 +69,8 @@ def _spread(values: Any, empty: np.ndarray) -> Any:
     return found
 
 
-def _check_out(out: str | None) -> None:
+def _check_out(out: str | None, file: str) -> None:
+    """Refuse, before any work, a place that predictions cannot be written to, or that rows are read from."""
     if out is None:
         return
     if not out.endswith(_ENDINGS):
@@ -76,6 +79,8 @@ def _check_out(out: str | None) -> None:
         raise InputError(f"--out: the folder {Path(out).parent} does not exist")
     if not os.access(Path(out) if Path(out).exists() else Path(out).absolute().parent, os.W_OK):
         raise InputError(f"--out: {out} cannot be written: give another place")
+    if Path(out).exists() and Path(file).exists() and Path(out).samefile(file):
+        raise InputError(f"--out: {out} is the file that rows are read from: give another name")
 
 
 def _print(console: Console, columns: dict[str, Any]) -> None:

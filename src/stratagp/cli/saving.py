@@ -11,7 +11,7 @@ from stratagp.cli.columns import Column
 from stratagp.cli.console import Console, plain
 from stratagp.cli.folder import REPORT, RESULTS, SETTINGS, Table
 from stratagp.cli.models import Choice
-from stratagp.cli.scoring import Scores, as_table
+from stratagp.cli.scores import Scores, as_table
 from stratagp.cli.settings import KEPT_OUT, as_toml
 from stratagp.report import gather, write_report
 

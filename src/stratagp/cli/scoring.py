@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,27 +11,14 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.model_selection import KFold, cross_val_predict
 
 from stratagp import metrics
-from stratagp.cli.console import Console, aligned
+from stratagp.cli.console import Console
+from stratagp.cli.scores import ROUNDING, Scores
 from stratagp.errors import StrataGPError
 
 TRIVIAL, BOOSTING = "mean of the training rows", "gradient boosting"
 COMMON = "shares of the training rows"
-_HEADINGS = {
-    "rmse": "RMSE",
-    "mae": "MAE",
-    "r2": "R²",
-    "nlpd": "NLPD",
-    "coverage95": "in 95 %",
-    "accuracy": "accuracy",
-    "log_loss": "log loss",
-    "brier": "Brier",
-    "ece": "ECE",
-}
 _MOST_CATEGORIES = 255  # that gradient boosting tells apart
 _LEVEL = 0.95
-_ROUNDING = 1e-12  # errors below which are none
-
-Scores = dict[str, float]
 
 
 def answers(model: Any, X: Any, y: np.ndarray, task: str) -> tuple[np.ndarray, ...]:
@@ -86,7 +72,7 @@ def _of_classes(y: np.ndarray, probability: np.ndarray, classes: np.ndarray) -> 
         "accuracy": float(np.mean(right)),
         "log_loss": metrics.log_loss(y, probability, classes),
         "brier": metrics.brier(y, probability, classes),
-        "ece": error if error > _ROUNDING else 0.0,
+        "ece": error if error > ROUNDING else 0.0,
     }
 
 
@@ -136,30 +122,3 @@ def _for_trees(X: Any, X_test: Any) -> tuple[Any, Any]:
                 coded = frame[name].astype("category").cat.set_categories(known)
                 frame[name] = coded if len(known) <= _MOST_CATEGORIES else coded.cat.codes
     return X, X_test
-
-
-def as_table(found: Mapping[str, Scores]) -> str:
-    """Scores with one row for each predictor.
-
-    >>> print(as_table({"StrataGP": {"rmse": 1.234, "coverage95": 0.95}}))
-               RMSE  in 95 %
-    StrataGP  1.234     95 %
-    """
-    names = list(next(iter(found.values())))
-    rows = [["", *(_HEADINGS[name] for name in names)]]
-    for who, each in found.items():
-        rows.append([who, *(_shown(name, each[name]) for name in names)])
-    return aligned(rows, numbers=True)
-
-
-def _shown(name: str, value: float) -> str:
-    """A score; a dash where it is not known.
-
-    >>> _shown("log_loss", float("nan")), _shown("log_loss", float("inf")), _shown("nlpd", 1e-15)
-    ('–', 'inf', '0')
-    """
-    if math.isnan(value):
-        return "–"
-    if name in ("coverage95", "accuracy"):
-        return f"{100 * value:.3g} %"
-    return f"{0 if abs(value) <= _ROUNDING else value:.4g}"

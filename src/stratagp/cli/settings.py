@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-KEPT_OUT = ("out", "overwrite", "report")  # where results go is no setting of the model
+KEPT_OUT = ("out", "overwrite", "report", "checkpoint")  # where results and states go is no setting of the model
 
 
 def read_config(ctx: click.Context, parameter: click.Parameter, path: str | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,10 +21,12 @@ from stratagp.cli.saving import Fitted
 from stratagp.cli.scoring import baselines, tested
 from stratagp.data import Source, open_source
 from stratagp.data.columns import kind_of
+from stratagp.data.files import ParquetFiles
+from stratagp.data.rules import DROPPING, Divided, Rules
 from stratagp.data.sampling import Sample, mixed
-from stratagp.data.survey import DROPPING, Rules
+from stratagp.data.survey import Survey
 from stratagp.data.tables import read_table
-from stratagp.errors import InputError
+from stratagp.errors import InputError, RowError
 
 SAMPLE_ROWS = 20_000  # that are predicted, and that the report and the baselines see, at most
 _LISTED = 5  # classes in a message
@@ -43,9 +44,9 @@ def fit(console: Console, options: dict[str, Any]) -> Fitted:
     assumed.append(f"kinds of columns are those of the first {len(sample):,} rows")
     names = [each.name for each in columns if each.used]
     missing = "drop" if options["drop_missing"] else "raise"
-    opened = partial(open_source, target=target, columns=names, missing=missing)
+    opened = partial(_opened, target=target, columns=names, missing=missing)
     source, test = hold_out(whole, opened, {**options, "task": task}, console)
-    console.note(f"{task} by {choice.model} on {source.rows:,} rows in files: {choice.reason}")
+    console.note(f"{task} by {choice.model} on {_how_many(source, options['test'])} in files: {choice.reason}")
     given = options["kernel"], options["seed"], options["epochs"], False, console.talks, options["device"]
     model = build(choice, task, *given)
     with _in_our_words():
@@ -55,14 +56,28 @@ def fit(console: Console, options: dict[str, Any]) -> Fitted:
     return _tested(fitted, source, test, console) if test is not None and console.first else fitted
 
 
+def _opened(file: str, **options: Any) -> ParquetFiles:
+    """The files of a table, which have been opened as such before."""
+    found = open_source(file, **options)
+    assert isinstance(found, ParquetFiles)
+    return found
+
+
+def _how_many(source: Source, share: float) -> str:
+    """The rows to train on, as far as they are known before all are read."""
+    if isinstance(source, Divided):
+        return f"about {1 - share:.3g} of {source.rows:,} rows"
+    return f"{source.rows:,} rows"
+
+
 @contextmanager
 def _in_our_words() -> Iterator[None]:
     """Errors of the library about rows of files as this program says them: with its option, and rows from 1."""
     try:
         yield
     except InputError as error:
-        said = str(error).replace(DROPPING, "--drop-missing leaves out such rows")
-        raise InputError(re.sub(r"\brow (\d+)", lambda found: f"row {int(found[1]) + 1}", said)) from None
+        said = str(error.at(error.row + 1) if isinstance(error, RowError) else error)
+        raise InputError(said.replace(DROPPING, "--drop-missing leaves out such rows")) from None
 
 
 def _choice(options: dict[str, Any]) -> Choice:
@@ -134,11 +149,23 @@ def sampled(source: Source, seed: int) -> Rows:
             row += len(block)
             whole = rules.complete(block)
             found += int(whole.sum())
-            sample.add(mixed(places + np.uint64(seed)), replace(block, X=_plain(block.X)), whole)
+            sample.add(mixed(places + np.uint64(seed)), block, whole)
+    return _rows(sample, found)
+
+
+def learnt_from(seen: Survey) -> Rows:
+    """At most 20,000 of the rows that a fit has seen or held out for its validation, as its survey has drawn them."""
+    sample = Sample(SAMPLE_ROWS)
+    for each in (seen.sample, seen.held):
+        sample.merge(each)
+    return _rows(sample, seen.rows + seen.held_rows)
+
+
+def _rows(sample: Sample, of: int) -> Rows:
     rows = sample.settle()
     if rows is None:
         raise InputError("no complete row is held out for the test: --test takes a larger share, or 0 for none")
-    return Rows(rows.X.reset_index(drop=True), np.asarray(rows.y).reshape(-1), found)
+    return Rows(_plain(rows.X).reset_index(drop=True), np.asarray(rows.y).reshape(-1), of)
 
 
 def _of_known_classes(rows: Rows, model: Any, console: Console) -> Rows:
@@ -157,9 +184,9 @@ def _of_known_classes(rows: Rows, model: Any, console: Console) -> Rows:
 def _tested(fitted: Fitted, train: Source, test: Source, console: Console) -> Fitted:
     """The fitted model with scores on a sample of the rows held out, beside baselines that a sample of others has."""
     seed, task = fitted.settings["seed"], fitted.task
-    console.note(f"reading samples of at most {SAMPLE_ROWS:,} rows for the test and the report")
+    console.note(f"reading a sample of at most {SAMPLE_ROWS:,} of the rows held out for the test and the report")
     with console.at_work():
-        seen, new = sampled(train, seed), sampled(test, seed)
+        seen, new = learnt_from(train.surveyed), sampled(test, seed)
     new = _of_known_classes(new, fitted.model, console) if task == "classification" else new
     found = tested(fitted.model, new.X, new.y, task, console) if len(new.y) else {}
     if not found:

@@ -1,7 +1,8 @@
 """Training within a time limit: how many rows and epochs fit into it, from short trials on this machine.
 
-The cost of an exact process grows with the cube of the rows at most, that of all others with the rows. What was chosen
-becomes part of the settings, so that a repetition makes the same steps however fast the machine is then.
+The cost of an exact process grows with the cube of the ``n`` rows at most, that of a sparse one with ``n min(n, m)²``
+for ``m`` inducing points, that of mini-batches with ``n``. What was chosen becomes part of the settings, so that a
+repetition makes the same steps however fast the machine is then.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from stratagp.cli.models import Choice
 
 _LEAST, _TRIAL = 50, 500  # rows of the first trial: a quarter of all, between these
 _BATCH_TRIAL = 2000  # rows of trials by mini-batches
+_POINTS = 500  # inducing points of sparse models
+_ROUNDING = 1e-6  # of rows
 
 
 class Plan(NamedTuple):
@@ -43,30 +46,45 @@ def plan(choice: Choice, n: int, seconds: float, usual: int, fit: Fit, sparse: b
     """
     if choice.by_batches:
         return _batches(choice, n, seconds, usual, fit)
-    start = time.perf_counter()
-    rows = _grow(choice, n, seconds, fit, 3.0 if choice.model == "exact" else 1.0)
-    left = seconds - (time.perf_counter() - start)
+    rows, left = _grow(choice, n, seconds, fit)
     if rows == n:
         return Plan(choice, None, None)
-    if sparse and choice.model == "exact" and left > 0.2 * seconds:
+    if sparse and choice.model == "exact" and rows > _POINTS and left > 0.2 * seconds:  # of fewer it costs no less
         other = choice.__class__("sparse", "the exact process would take longer than the time limit")
-        rows = _grow(other, n, left, fit, 1.0)
-        return Plan(other, None if rows == n else rows, None, f"a sparse model of {rows:,} of {n:,} rows fits into")
+        more, rest = _grow(other, n, left, fit)
+        if more > rows:
+            return Plan(other, None if more == n else more, None, f"a sparse model of {more:,} of {n:,} rows fits into")
+        rows = max(_first(n), _able(rows, max(rest, 0.0) / left, "exact"))  # which the other trials have left
     return Plan(choice, rows, None, f"{rows:,} of {n:,} rows fit into")
 
 
-def _grow(choice: Choice, n: int, seconds: float, fit: Fit, power: float) -> int:
-    """The most rows whose training fits into the time that is left, by trials on more and more of them."""
-    start, rows = time.perf_counter(), min(n, max(_LEAST, min(n // 4, _TRIAL)))
+def _grow(choice: Choice, n: int, seconds: float, fit: Fit) -> tuple[int, float]:
+    """The most rows whose training fits into the time, by trials on more and more of them, and what these leave."""
+    left, rows = seconds, _first(n)
     while True:
         took = _timed(fit, choice, rows, None)
-        left = seconds - (time.perf_counter() - start)
-        able = int(rows * max(left / took, 0.0) ** (1 / power))
-        if able >= n:
-            return n
-        if able < 4 * rows:  # another trial would take the time of the training itself
-            return max(2, min(rows if able < rows else able, n))
+        left -= took
+        able = _able(rows, max(left, 0.0) / took, choice.model)
+        if able >= n or able < 4 * rows:  # another trial would take the time of the training itself
+            return min(n, max(_first(n), able)), left
         rows *= 2
+
+
+def _first(n: int) -> int:
+    """The rows of the first trial, which are trained on whatever the limit is."""
+    return min(n, max(_LEAST, min(n // 4, _TRIAL)))
+
+
+def _able(rows: int, ratio: float, model: str, m: int = _POINTS) -> int:
+    """How many rows take ``ratio`` times as long as ``rows`` do; a sparse model has ``m`` inducing points at most.
+
+    >>> _able(1000, 8, "exact"), _able(1000, 8, "sparse"), _able(250, 8, "sparse"), _able(250, 16, "sparse")
+    (2000, 8000, 500, 1000)
+    """
+    if model == "exact":
+        return int(rows * ratio ** (1 / 3) + _ROUNDING)
+    cost = ratio * rows * min(rows, m) ** 2
+    return int((cost ** (1 / 3) if cost <= m**3 else cost / m**2) + _ROUNDING)
 
 
 def _batches(choice: Choice, n: int, seconds: float, usual: int, fit: Fit) -> Plan:

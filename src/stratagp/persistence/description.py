@@ -1,0 +1,125 @@
+"""What a saved model says of itself in ``config.json``, which is read without torch, so that it is told at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from stratagp.errors import ModelFileError
+
+FORMAT = 1
+CONFIG = "config.json"
+MARK = "stratagp model"
+LARGEST_CONFIG = 2**28  # bytes
+_FIELDS = ("format", "version", "library", "about", "tensors", "objects", "test", "checksum")
+_HEAD = 1000  # bytes of a configuration that say whose it is
+_ABOUT: dict[str, tuple[type, ...]] = {  # what save writes
+    **dict.fromkeys(("class", "inference", "calibrated"), (str,)),
+    **dict.fromkeys(("columns", "classes"), (list,)),
+    **dict.fromkeys(("arguments", "categories", "scaled"), (dict,)),
+    **dict.fromkeys(("features", "bytes"), (int,)),
+}
+
+
+def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a saved model is, from ``config.json`` alone: class, arguments, columns, versions, size.
+
+    The values are plain texts, numbers, lists and dictionaries, as whoever wrote the file has put them there.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from stratagp import GPRegressor
+    >>> X = np.linspace(0, 6, 20)[:, None]
+    >>> gp = GPRegressor().fit(X, np.sin(X[:, 0]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     gp.save(f"{folder}/model")
+    ...     describe(f"{folder}/model")["class"]
+    'GPRegressor'
+    """
+    folder = Path(path)
+    with reading(folder):
+        config = read_config(folder)
+        about, library, tensors = config["about"], config["library"], config["tensors"]
+        if not all(isinstance(part, dict) for part in (about, library, tensors)):
+            raise ModelFileError("its description is none")
+        _check_about({**about, "bytes": tensors.get("bytes")})
+        return {**about, "library": library, "format": config["version"], "bytes": tensors.get("bytes")}
+
+
+def _check_about(about: dict[str, Any]) -> None:
+    """Refuse a description whose parts are of other types than ``save`` writes; one that is missing does no harm."""
+    for name, kinds in _ABOUT.items():
+        value = about.get(name)
+        inside = value.values() if name == "categories" and isinstance(value, dict) else [value]
+        texts_in = [text for part in inside if isinstance(part, list) for text in part]
+        wrong = value is not None and type(value) not in kinds
+        if wrong or not all(isinstance(text, str) for text in texts_in):
+            raise ModelFileError(f"its description has something else than is due as {name!r}: save the model anew")
+
+
+def is_model(path: Path) -> bool:
+    """Whether the configuration in a folder is one that ``save`` has written, whole or not."""
+    file = path / CONFIG
+    if not file.is_file():
+        return False
+    with file.open("rb") as opened:
+        return f'"{MARK}"'.encode() in opened.read(_HEAD)
+
+
+def checksum(config: dict[str, Any]) -> str:
+    """SHA-256 of the content of a configuration, however it is laid out."""
+    rest = {key: value for key, value in config.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Whatever goes wrong becomes a :class:`ModelFileError` that names the file."""
+    try:
+        yield
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from error
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # also RecursionError and MemoryError
+        raise ModelFileError(f"{path} is damaged ({type(error).__name__}: {str(error)[:200]})") from error
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The content of ``config.json``, of a format that is known, with the right checksum."""
+    if not path.is_dir():
+        raise ModelFileError("there is no such folder: give the one that save has made")
+    file = path / CONFIG
+    if not file.is_file():
+        raise ModelFileError(f"it is no model: it has no {CONFIG}")
+    if file.stat().st_size > LARGEST_CONFIG:
+        raise ModelFileError(f"{CONFIG} has more than {LARGEST_CONFIG / 2**20:.0f} MB")
+    config = json.loads(file.read_bytes(), parse_constant=_refuse_constant, object_pairs_hook=_once)
+    if not isinstance(config, dict) or config.get("format") != MARK:
+        raise ModelFileError(f"{CONFIG} is not that of a StrataGP model")
+    version = config.get("version")
+    if type(version) is not int or not 1 <= version <= FORMAT:
+        raise ModelFileError(
+            f"{CONFIG} is of format version {str(version)[:20]}, but this release reads up to {FORMAT}: update StrataGP"
+        )
+    if config.keys() != set(_FIELDS):
+        raise ModelFileError(f"{CONFIG} has unknown or missing fields: {sorted(config.keys() ^ set(_FIELDS))[:5]}")
+    if config["checksum"] != checksum(config):
+        raise ModelFileError(f"{CONFIG} was altered or damaged: its checksum is wrong")
+    return config
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ModelFileError(f"{CONFIG} has a field twice")
+    return found
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ModelFileError(f"{CONFIG} has {name}, which is no JSON")

@@ -1,0 +1,138 @@
+"""What is said about targets: classes that are numbers, dates, constants, skewed numbers and their logarithms."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import lognorm, skew
+
+import stratagp
+from stratagp.cli.console import Console
+from stratagp.cli.target import check_target, is_skewed
+from tests.cli.conftest import table
+
+QUICK = ("--no-report", "--test", "0", "-o", "model")
+
+
+def told(values, capsys, task="regression") -> str:
+    check_target(pd.Series(values, name="y"), task, "auto", False, Console())
+    return capsys.readouterr().err
+
+
+def test_classes_of_one_row_each_are_refused(call, here):
+    table(30).assign(name=[f"house {i}" for i in range(30)]).to_csv("t.csv", index=False)
+    said = call("fit", "t.csv", "-t", "name", code=1).stderr
+    assert said.startswith("error: the target 'name' has as many values as rows, 30: nothing can be learnt of classes")
+    said = call("fit", "t.csv", "-t", "size", "--task", "classification", code=1).stderr
+    assert said.endswith("give another target, or --task regression\n")
+
+
+def test_dates_are_no_targets_unless_they_are_said_to_be_classes(call, call_json, here):
+    days = pd.date_range("2024-01-01", periods=3).strftime("%Y-%m-%d").tolist() * 10
+    frame = table(30).assign(day=days)
+    frame.to_csv("t.csv", index=False)
+    frame.assign(day=pd.to_datetime(days)).to_parquet("t.parquet")
+    for file in ("t.csv", "t.parquet"):
+        said = call("fit", file, "-t", "day", code=1).stderr
+        assert "the target 'day' holds dates, '2024-01-01" in said
+        assert "--task classification takes them as classes" in said
+    assert call_json("fit", "t.csv", "-t", "day", "--task", "classification", *QUICK)["task"] == "classification"
+
+
+def test_a_constant_target_is_told(call, here):
+    table(20).assign(price=1.5).to_csv("t.csv", index=False)
+    said = call("fit", "t.csv", "-t", "price", *QUICK).stderr
+    assert "warning: the target 'price' is constant: there is nothing to learn\n" in said
+
+
+def test_numbers_that_are_taken_as_classes_are_told_where_nobody_watches(call, here):
+    table(40).assign(count=np.arange(40) % 7).to_csv("t.csv", index=False)
+    said = call("fit", "t.csv", "-t", "count", *QUICK)
+    assert (
+        "warning: the target 'count' has 7 values alone, which are taken as classes: --task regression" in said.stderr
+    )
+    about = json.loads(Path("model/table.json").read_text())["about"]
+    assert about["assumptions"] == [
+        "id: left out (an identifier by its name: left out; --as id=number keeps it)",
+        "size: number",
+        "town: category",
+        "price: number",
+        "count: classification (the target has 7 values alone; --task regression takes them as numbers)",
+    ]
+    asked = call("fit", "t.csv", "-t", "count", "--task", "regression", *QUICK, "--overwrite").stderr
+    assert "classes" not in asked
+
+
+def test_zeros_and_ones_need_no_word(capsys):
+    assert told([0, 1, 1, 0], capsys, "classification") == ""
+    assert "2 values alone" in told([1, 2, 2, 1], capsys, "classification")
+
+
+@pytest.mark.parametrize(("kind", "task"), [("category", "classification"), ("number", "regression")])
+def test_what_the_target_is_said_to_hold_is_the_task(call_json, here, kind, task):
+    table(30).assign(code=[1, 2, 3] * 10).to_csv("t.csv", index=False)
+    assert call_json("fit", "t.csv", "-t", "code", "--as", f"code={kind}", *QUICK)["task"] == task
+    again = call_json("fit", "--config", "model/settings.toml", "--no-report", "-o", "again")
+    assert again["task"] == task
+
+
+def test_classes_that_are_said_to_be_categories_keep_their_letters(call, call_json, here):
+    frame = table(30).assign(code=["007", "012"] * 15)
+    frame.to_csv("t.csv", index=False)
+    call("fit", "t.csv", "-t", "code", "--as", "code=category", *QUICK)
+    assert stratagp.load("model").classes_.tolist() == ["007", "012"]
+    assert call_json("evaluate", "model", "t.csv")["rows"] == 30
+
+
+def test_other_kinds_of_a_target_are_refused(call, here):
+    table(20).to_csv("t.csv", index=False)
+    for kind in ("date", "text", "ignore"):
+        said = call("fit", "t.csv", "-t", "price", "--as", f"price={kind}", code=1).stderr
+        assert said.startswith(f"error: --as price={kind} is of the target, which is a number or a category: --task")
+    said = call("fit", "t.csv", "-t", "price", "--as", "price=category", "--task", "regression", code=1).stderr
+    assert "and regression was asked for" in said
+
+
+@pytest.mark.parametrize("spread", [0.2, 0.35, 1.0])
+def test_skewed_numbers_are_those_of_scipy(spread, capsys):
+    y = lognorm(spread).rvs(400, random_state=0)
+    assert is_skewed(y) == (skew(y) > 1)
+    assert ("--log learns its logarithm" in told(y, capsys)) == (skew(y) > 1)
+    assert not is_skewed(y - 5)
+
+
+def test_a_model_of_logarithms_answers_by_the_log_normal_distribution(call, call_json, here):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.uniform(0, 3, 120)})
+    frame["y"] = np.exp(6 + np.sin(2 * frame["x"]) + 0.5 * rng.standard_normal(120))
+    frame.to_csv("t.csv", index=False)
+    assert "positive and skewed" in call("fit", "t.csv", "-t", "y", "--no-report", "-o", "plain").stderr
+    said = call("fit", "t.csv", "-t", "y", "--log", "--epochs", "150", "-o", "model")
+    assert said.stderr == ""
+    found = {name: np.array(values) for name, values in call_json("predict", "model", "t.csv")["predictions"].items()}
+    low, high = np.log(found["lower"]), np.log(found["upper"])
+    truth = lognorm((high - low) / (2 * 1.959963984540054), scale=np.exp((low + high) / 2))
+    np.testing.assert_allclose(found["mean"], truth.mean(), rtol=1e-9)
+    np.testing.assert_allclose(found["std"], truth.std(), rtol=1e-9)
+    scores = call_json("evaluate", "model", "t.csv")["metrics"]
+    assert scores["nlpd"] == pytest.approx(-truth.logpdf(frame["y"]).mean(), rel=1e-9)
+    assert scores["nlpd"] < call_json("evaluate", "plain", "t.csv")["metrics"]["nlpd"] - 0.1
+    assert "logarithm" in json.loads(Path("model/table.json").read_text())["about"]["assumptions"][-1]
+    again = call_json("fit", "--config", "model/settings.toml", "-o", "again", "--no-report")
+    assert again["metrics"] == call_json("info", "model")["metrics"]
+
+
+def test_logarithms_that_cannot_be_learnt(call, here):
+    table(20).to_csv("t.csv", index=False)
+    table(20).assign(price=lambda t: t["price"] - t["price"][3]).to_csv("zero.csv", index=False)
+    assert "take autogp" in call("fit", "t.csv", "-t", "price", "--log", "--model", "exact", code=1).stderr
+    assert "--task regression" in call("fit", "t.csv", "-t", "town", "--log", code=1).stderr
+    frame = pd.read_csv("zero.csv")
+    first = int((frame["price"] <= 0).to_numpy().argmax())
+    said = call("fit", "zero.csv", "-t", "price", "--log", code=1).stderr
+    assert f"the target 'price' is {frame['price'][first]:g} in row {first + 1}: only positive numbers have a" in said
+    Path("many").mkdir()
+    table(20).to_csv("many/a.csv", index=False)
+    assert "--log is for a file that fits in memory" in call("fit", "many", "-t", "price", "--log", code=1).stderr
