@@ -38,6 +38,8 @@ def answer_questions(monkeypatch):
     monkeypatch.setattr(Tensor, "tolist", lambda self: [answer(self)] * len(self) if self.is_meta else to_list(self))
     monkeypatch.setattr(Tensor, "any", no)
     monkeypatch.setattr(Tensor, "cpu", ones)
+    equal = torch.equal
+    monkeypatch.setattr(torch, "equal", lambda a, b: a.is_meta or equal(a, b))
     monkeypatch.setattr(torch, "allclose", lambda *_, **__: True)
     monkeypatch.setitem(OPTIMISERS, "adam", lambda groups: torch.optim.AdamW(groups, foreach=True))  # it is fused else
 

@@ -1,5 +1,7 @@
 """The exceptions and warnings that users see. Each message names what was wrong and what to do about it."""
 
+from __future__ import annotations
+
 
 class StrataGPError(Exception):
     """Base of every error that StrataGP raises on purpose.
@@ -18,6 +20,29 @@ class InputError(StrataGPError, ValueError):
         ...
     stratagp.errors.InputError: lengthscale must be positive...
     """
+
+
+class RowError(InputError):
+    """An input error about one row of a table, which it counts from 0; who has made the table of another can say where.
+
+    Arguments:
+        before, row, after: the message, in which the number stands between two texts.
+
+    >>> error = RowError("X has no value in row ", 3, ", column 'age'")
+    >>> print(error.at(1003, "b.parquet: "))
+    b.parquet: X has no value in row 1003, column 'age'
+    """
+
+    def __init__(self, before: str, row: int, after: str) -> None:
+        super().__init__(before, row, after)
+        self.before, self.row, self.after = before, row, after
+
+    def __str__(self) -> str:
+        return f"{self.before}{self.row}{self.after}"
+
+    def at(self, row: int, before: str = "") -> RowError:
+        """The same about a row of another table, with words before it."""
+        return RowError(before + self.before, row, self.after)
 
 
 class NoAttributeError(InputError, AttributeError):

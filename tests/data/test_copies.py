@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pandas as pd
@@ -133,4 +134,78 @@ def test_a_copy_of_its_own_is_removed_where_it_fails(tmp_path, monkeypatch):
     (tmp_path / "t-1.csv").write_text("a,row\n1\n")
     with pytest.raises(InputError, match=r"t-1.csv cannot be read"):
         open_source(str(tmp_path / "t-*.csv"), "row")
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def overlapping(folder, visitors=4, visits=40):
+    """What visitors who come and go at any time miss of the copies, or what else goes wrong."""
+    wrong = []
+
+    def make():
+        for name in map(str, range(20)):
+            (folder / name).touch()
+
+    def visit():
+        try:
+            for _ in range(visits):
+                room = copies._enter(folder, make)
+                wrong.extend(name for name in map(str, range(20)) if not (folder / name).exists())
+                copies._leave(folder, room)
+        except Exception as error:
+            wrong.append(repr(error))
+
+    threads = [threading.Thread(target=visit) for _ in range(visitors)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return wrong
+
+
+def test_who_comes_while_the_last_one_leaves_has_copies(tmp_path):
+    assert overlapping(tmp_path / "shared") == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_comes_while_the_folder_is_being_removed_has_copies(tmp_path, monkeypatch):
+    """The door goes first, which somebody who comes then would make anew."""
+    folder, remove, met = tmp_path / "shared", copies.shutil.rmtree, []
+    room = copies._enter(folder, lambda: (folder / "copy").write_text("first"))
+    come = threading.Thread(
+        target=lambda: met.append(copies._enter(folder, lambda: (folder / "copy").write_text("second")))
+    )
+
+    def slowly(path, *_):
+        (path / "door").unlink()
+        come.start()
+        come.join(5)
+        remove(path)
+
+    monkeypatch.setattr(copies.shutil, "rmtree", slowly)
+    copies._leave(folder, room)
+    monkeypatch.undo()
+    come.join()
+    assert (folder / "copy").read_text() == "second"
+    copies._leave(folder, met[0])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_that_is_no_folder_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in ("file", "link"):
+        with pytest.raises(InputError, match=rf"{name}, where copies of CSV files would be, is no folder: set TMPDIR"):
+            copies._enter(tmp_path / name, lambda: None)
+    with pytest.raises(FileNotFoundError):
+        copies._enter(tmp_path / "nowhere" / "copies", lambda: None)
+
+
+def test_processes_with_other_targets_have_other_copies(tmp_path, monkeypatch):
+    """In one of them whole numbers may have become real ones."""
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    monkeypatch.setattr(copies.tempfile, "tempdir", str(tmp_path / "tmp"))
+    csv_files(tmp_path)
+    sources = [open_source(tmp_path / "t-0.csv", target) for target in ("row", "a", "a")]
+    assert len(list((tmp_path / "tmp").iterdir())) == 2
+    del sources
     assert list((tmp_path / "tmp").iterdir()) == []

@@ -1,12 +1,14 @@
 """What is refused, and in which words: argument, place and remedy; where scikit-learn has a wording, it is in there."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
 from scipy import sparse
 
 from stratagp.data import TableEncoder
-from stratagp.errors import InputError
+from stratagp.errors import InputError, RowError
 
 pd = pytest.importorskip("pandas")
 
@@ -143,3 +145,14 @@ def test_categorical_columns_that_are_not_there():
 
 def test_transform_before_fit():
     refused(lambda: TableEncoder().transform([[1.0]]), "call fit(X) first")
+
+
+def test_errors_about_a_row_know_it_and_travel_between_processes():
+    """Also where a value looks like the number of a row."""
+    encoder = TableEncoder().fit(pd.DataFrame({"city": ["Rome"]}))
+    with pytest.raises(RowError) as caught:
+        encoder.transform(pd.DataFrame({"city": ["Rome", "in row 1, column 5"]}))
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert (type(error), error.row, str(error)) == (RowError, 1, str(caught.value))
+    moved = error.at(701, "b.parquet: ")
+    assert str(moved).startswith("b.parquet: X has the category 'in row 1, column 5' in row 701, column 'city', which")

@@ -82,3 +82,20 @@ def test_a_path_that_is_not_there_yet_but_would_be_read_next_time(folder):
     assert would_read("*.csv", Path("out.csv"))
     assert not would_read(folder / "a.parquet", folder / "out.parquet")
     assert not would_read(str(folder / "a*.parquet"), folder / "out.parquet")
+
+
+def test_patterns_leave_out_folders_that_are_marks(folder):
+    """As folders do; those before the first sign of a pattern are given by name."""
+    (folder / "more" / ".hidden").mkdir()
+    pd.DataFrame({"x": [1.0], "y": [2.0]}).to_parquet(folder / "more" / ".hidden" / "f.parquet")
+    assert names(str(folder / "**" / "*.parquet")) == names(folder) == ["a.parquet", "b.parquet", "e.parquet"]
+    assert names(str(folder / "_*" / "*.parquet")) == ["d.parquet"]
+    assert names(str(folder / "_temporary" / "*.parquet")) == ["d.parquet"]
+    assert names(str(folder / "*" / ".hidden" / "*.parquet")) == ["f.parquet"]
+
+
+def test_patterns_leave_out_folders_that_are_marks_at_addresses():
+    system = pytest.importorskip("fsspec").filesystem("memory")
+    for name in ("_kept/a.parquet", "_kept/_tmp/c.parquet", "_kept/more/d.parquet"):
+        system.pipe(f"/patterns/{name}", b"")
+    assert names("memory://patterns/_kept/**/*.parquet") == ["a.parquet", "d.parquet"]

@@ -6,9 +6,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stratagp import AutoGPClassifier, AutoGPRegressor, GPClassifier, GPRegressor
+from stratagp import (
+    AutoGPClassifier,
+    AutoGPRegressor,
+    ConformalRegressor,
+    DFGPRegressor,
+    DKLRegressor,
+    GPClassifier,
+    GPDRFRegressor,
+    GPRegressor,
+    StudentTProcessRegressor,
+)
 from stratagp.data import Frame, open_source
 from stratagp.errors import InputError
+from stratagp.estimators.predicting import predicted_columns
 
 
 def table(n=300, seed=0):
@@ -135,3 +146,105 @@ def test_dates_are_no_targets_in_memory():
     for y in (days, list(days.date), days - days[0]):
         with pytest.raises(InputError, match=r"y must hold numbers, got .*: count the days from some date"):
             GPRegressor().fit(np.arange(5.0)[:, None], y)
+
+
+def zoned(folder, zones):
+    """A folder for each zone, which the target depends on."""
+    for i, zone in enumerate(zones):
+        (folder / f"zone={zone}").mkdir(parents=True)
+        frame = table(100, seed=i)[["x", "price"]]
+        frame.assign(price=frame["price"] + 3 * i).to_parquet(folder / f"zone={zone}" / "0.parquet")
+    return folder
+
+
+def test_one_of_the_folders_that_were_learnt_from_is_predicted(tmp_path):
+    """Zones are texts, as one of them is no number; 1 is such a text also where it is predicted alone."""
+    folder = zoned(tmp_path / "in", ["1", "2", "A"])
+    gp = quick(AutoGPRegressor(n_inducing=5, max_epochs=1, random_state=0)).fit(folder, "price")
+    assert gp.inputs_.encoder.categories == {"zone": ["1", "2", "A"]}
+    for X in (
+        folder / "zone=2",
+        folder / "zone=2" / "0.parquet",
+        open_source(folder / "zone=2", columns=["x", "zone"]),
+    ):
+        assert gp.predict_file(X, tmp_path / "out.parquet") == 100
+        mean = gp.predict(table(100, seed=1)[["x"]].assign(zone="2"))
+        assert pd.read_parquet(tmp_path / "out.parquet")["mean"].tolist() == mean.tolist()
+    zoned(tmp_path / "new", ["3"])
+    with pytest.raises(InputError, match=r"zone=3/0.parquet: X has the category '3' in row 0, column 'zone', which"):
+        gp.predict_file(tmp_path / "new" / "zone=3", tmp_path / "out.parquet")
+
+
+def test_zones_that_are_numbers_stay_numbers(tmp_path):
+    folder = zoned(tmp_path / "in", ["1", "2", "3"])
+    gp = quick(AutoGPRegressor(n_inducing=5, max_epochs=1, random_state=0)).fit(folder, "price")
+    gp.predict_file(folder / "zone=2", tmp_path / "out.parquet")
+    mean = gp.predict(table(100, seed=1)[["x"]].assign(zone=2.0))
+    assert pd.read_parquet(tmp_path / "out.parquet")["mean"].tolist() == mean.tolist()
+
+
+def test_a_model_does_not_depend_on_folders_above_its_files(tmp_path, monkeypatch):
+    folder = zoned(tmp_path / "rate=0.1" / "in", ["1", "2"])
+    monkeypatch.chdir(folder.parent)
+    for where in (folder, "in"):
+        gp = quick(AutoGPRegressor(n_inducing=5, max_epochs=1, random_state=0)).fit(where, "price")
+        assert gp.feature_names_in_.tolist() == ["x", "zone"]
+
+
+SHORT = {"max_epochs": 1, "random_state": 0}
+REGRESSORS = {
+    "exact": lambda: GPRegressor(random_state=0),
+    "mixtures": lambda: GPRegressor(noise="heteroscedastic", max_iterations=0),
+    "Student-t": lambda: StudentTProcessRegressor(random_state=0),
+    "AutoGP": lambda: AutoGPRegressor(n_inducing=5, **SHORT),
+    "AutoGP of heavy tails": lambda: AutoGPRegressor(n_inducing=5, likelihood="student-t", **SHORT),
+    "DKL": lambda: DKLRegressor(network=[4, 2], pretrain_epochs=1, **SHORT),
+    "DFGP": lambda: DFGPRegressor(n_inducing=5, inference="batches", **SHORT),
+    "GP-DRF": lambda: GPDRFRegressor(n_inducing=5, n_processes=2, n_layers=1, n_features=10, n_samples=2, **SHORT),
+}
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_columns_are_what_the_methods_say_but_rows_are_encoded_once(name, monkeypatch):
+    frame, new = table(40), table(30, seed=1)[["x", "city"]]
+    gp = quick(REGRESSORS[name]()).fit(frame[["x", "city"]], frame["price"])
+    mean, std = gp.predict(new, return_std=True)
+    lower, upper = gp.predict_interval(new, 0.8)
+    calls, points = [], type(gp.inputs_).points
+    monkeypatch.setattr(type(gp.inputs_), "points", lambda *args: (calls.append(1), points(*args))[1])
+    found = predicted_columns(gp, new, 0.8)
+    assert len(calls) == 1
+    for key, values in {"mean": mean, "std": std, "lower": lower, "upper": upper}.items():
+        assert found[key].tolist() == values.tolist()
+    with pytest.raises(InputError, match="level must"):
+        predicted_columns(gp, new, 1.0)
+
+
+def test_columns_of_several_targets_are_what_the_methods_say():
+    frame = table(40)
+    targets = np.column_stack([frame["price"], 10 + frame["price"] ** 2])
+    for gp in (GPRegressor(random_state=0), quick(AutoGPRegressor(n_inducing=5, **SHORT))):
+        gp.fit(frame[["x"]], targets)
+        found, (lower, upper) = predicted_columns(gp, frame[["x"]], 0.9), gp.predict_interval(frame[["x"]], 0.9)
+        assert list(found) == [f"{name} {i}" for name in ("mean", "std", "lower", "upper") for i in range(2)]
+        assert found["lower 1"].tolist() == lower[:, 1].tolist()
+        assert found["upper 0"].tolist() == upper[:, 0].tolist()
+
+
+@pytest.mark.parametrize("name", ["AutoGP", "DKL", "AutoGP of heavy tails"])
+def test_beliefs_are_computed_once(name, monkeypatch):
+    frame = table(40)
+    gp = quick(REGRESSORS[name]()).fit(frame[["x"]], frame["price"])
+    calls, model = [], type(gp.model_)
+    beliefs = model._beliefs
+    monkeypatch.setattr(model, "_beliefs", lambda *args, **kwargs: (calls.append(1), beliefs(*args, **kwargs))[1])
+    predicted_columns(gp, frame[["x"]], 0.95)
+    assert len(calls) == 1
+
+
+def test_an_estimator_around_another_is_asked_for_both():
+    frame = table(60)
+    around = ConformalRegressor(GPRegressor().fit(frame[["x"]], frame["price"])).fit(frame[["x"]], frame["price"])
+    found, (lower, upper) = predicted_columns(around, frame[["x"]], 0.8), around.predict_interval(frame[["x"]], 0.8)
+    assert found["lower"].tolist() == lower.tolist()
+    assert found["upper"].tolist() == upper.tolist()

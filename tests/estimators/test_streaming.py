@@ -1,5 +1,7 @@
 """Estimators that learn from files: as well as from memory, whatever the files hold, and broken off or not."""
 
+import logging
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +17,7 @@ from stratagp import (
 )
 from stratagp import kernels as k
 from stratagp.data import Arrays, Frame, open_source
+from stratagp.data.rules import Divided
 from stratagp.errors import InputError
 from stratagp.training.run import Run
 from tests.training.test_world import together
@@ -268,3 +271,27 @@ def test_targets_without_a_density_are_found_before_training_by_file_and_row(tmp
     gp = AutoGPRegressor(n_inducing=5, likelihood="poisson", **FAST)
     with pytest.raises(InputError, match=r"part-2.parquet: row 7000: .*count"):
         gp.fit(str(tmp_path), "visits")
+
+
+def test_classes_of_two_kinds_are_refused_by_file_and_row(tmp_path):
+    for i, labels in enumerate(([0, 1] * 20, ["no", "yes"] * 20)):
+        pd.DataFrame({"a": np.linspace(0, 1, 40), "y": labels}).to_parquet(tmp_path / f"{i}.parquet")
+    said = (
+        r"1.parquet: the target holds values of kind 'text' \('(no' in row 0|yes' in row 1)\), but of kind 'number' in"
+    )
+    with pytest.raises(InputError, match=said):
+        AutoGPClassifier(n_inducing=5, **FAST).fit(tmp_path, "y")
+
+
+def test_the_number_of_rows_left_out_is_of_the_rows_that_were_read(tmp_path, caplog):
+    """Of a side of the rows, too, which does not count those of the other."""
+    frame = table(400)
+    frame.loc[::4, "a"] = np.nan
+    frame.to_parquet(tmp_path / "t.parquet")
+    side = Divided(open_source(tmp_path, "price", missing="drop"), 0.5, 0, held=False)
+    rows = sum(len(block) for block in side.all_blocks())
+    gaps = sum(int(block.X["a"].isna().sum()) for block in side.all_blocks())
+    with caplog.at_level(logging.WARNING, logger="stratagp"):
+        quick(AutoGPRegressor(n_inducing=5, validation=0.3, **FAST), 2).fit(side)
+    assert 100 < rows < 300
+    assert f"rows with missing values are left out: {gaps} of {rows}" in caplog.text

@@ -187,13 +187,39 @@ def test_targets_that_are_the_mean():
     assert all(p.isfinite().all() for p in iterative.parameters())
 
 
+@pytest.mark.parametrize("noise", [1e-3, 1e-5, 1e-7])
+def test_little_noise_is_solved_for_in_double_precision(noise):
+    """Rows in single precision would be off by more than the noise: an evidence of millions, residuals near one."""
+    x = 4 * torch.rand(600, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    exact, iterative = (gp(k.RBF(0.5), noise=noise) for gp in (ExactGP, IterativeGP))
+    y = exact.sample(x, generator=torch.Generator().manual_seed(1), method="eigen")[0]
+    y = y + noise**0.5 * torch.randn(600, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    made = iterative.blocks(x)
+    found = iterative.evidence(x, y, blocks=made)
+    assert made.kept.dtype == (torch.float32 if noise > 1e-4 else torch.float64)
+    assert abs(found.value - float(exact.log_evidence(x, y).detach())) < 0.05 + 4 * found.error
+    assert iterative.condition(x, y).solved_to < 1e-6
+
+
+def test_rows_are_not_kept_in_double_precision_where_they_do_not_fit(monkeypatch):
+    x, _ = data()
+    monkeypatch.setattr(blocks, "available_memory", lambda: 1_100_000)  # 400 rows are 640,000 bytes, or twice as many
+    made, v = RowBlocks(k.RBF(), x), torch.randn(400, 2, dtype=torch.float64)
+    assert made.kept is not None
+    made.refine()
+    assert made.kept is None
+    torch.testing.assert_close(made @ v, k.RBF()(x) @ v, rtol=1e-12, atol=1e-12)
+
+
 def test_what_cannot_be_solved_is_refused():
-    """Noise below the rounding of single precision: zeros would do better than what comes of it."""
+    """Few iterations of a badly conditioned system: predictions would be those of no data."""
     x = 4 * torch.rand(400, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    y = torch.sin(2 * x[:, 0])
-    gp = IterativeGP(k.RBF(3.0, 1000.0), noise=1e-8, rank=50, most=300)
+    y = torch.randn(400, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    gp = IterativeGP(k.RBF(3.0, 1000.0), noise=1e-8, rank=1, most=3)
     with pytest.raises(InputError, match=r"with a noise variance of 1\.0e-08 the matrix is too badly conditioned"):
         gp.condition(x, y)
+    with pytest.warns(ConvergenceWarning, match="the log evidence and its slope are rough"):
+        gp.evidence(x, y)
 
 
 def test_pickles_are_without_the_matrix():
@@ -256,6 +282,8 @@ def test_bad_input():
     x, y = data(50)
     with pytest.raises(InputError, match="noise must be above 0"):
         IterativeGP(k.RBF(), noise=0).condition(x, y)
+    with pytest.raises(InputError, match="noise must be above 0"):
+        IterativeGP(k.RBF(), noise=0).fit(x, y)
     with pytest.raises(InputError, match="tolerance must be positive"):
         IterativeGP(k.RBF(), tolerance=0)
     with pytest.raises(InputError, match="rank must be at least 1"):

@@ -2,12 +2,15 @@
 
 import copy
 import json
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from scipy import special
 
+import stratagp
 from stratagp import GPRegressor, means
 from stratagp import kernels as k
 from stratagp.errors import InputError, UnsupportedError
@@ -138,6 +141,52 @@ def test_the_description_names_columns_and_categories():
     assert about["columns"] == list(frame.columns)
     assert about["categories"]["town"] == sorted(set(frame["town"]))
     assert about["outputs"] == ["probabilities"]
+    assert about["kinds"] == ["number", "category", "category", "date", "category"]
+    assert about["library"] == f"stratagp {stratagp.__version__}"
+    assert ModelGraph(fitted("exact").model).about["kinds"] == ["number"] * 3
+
+
+IMPOSSIBLE = [(1, 5.0), (1, 0.5), (1, -1.0), (1, np.nan), (0, np.nan), (0, np.inf)]  # a column, and what it never is
+
+
+@pytest.mark.parametrize("name", ["classes of a frame", "dkl, embedded codes"])
+def test_there_is_no_answer_to_what_the_model_refuses(name, tmp_path):
+    model, x, said = asked(name)
+    x = np.repeat(x[:1], 1 + len(IMPOSSIBLE), 0)
+    for row, (column, value) in enumerate(IMPOSSIBLE, 1):
+        x[row, column] = value
+    answers = [part.detach().numpy() for part in ModelGraph(model).eval()(torch.from_numpy(x))]
+    if name == "classes of a frame":
+        runtime = pytest.importorskip("onnxruntime")
+        model.export(tmp_path / "model.onnx")
+        answers += runtime.InferenceSession(str(tmp_path / "model.onnx")).run(None, {"x": x})
+    for own, expected in zip(answers, [*said, *said], strict=False):
+        np.testing.assert_allclose(own[0], expected[0], rtol=1e-4)
+        assert np.isnan(own[1:]).all()
+
+
+def test_images_with_missing_points_have_no_answer():
+    model, x, said = asked("dkl, images")
+    x = x.copy()
+    x[1, 0, 3, 4] = np.nan
+    (found,) = ModelGraph(model).eval()(torch.from_numpy(x))
+    assert found[1].isnan().all()
+    np.testing.assert_allclose(found[[0, 2, 3]], said[0][[0, 2, 3]], rtol=1e-5)
+
+
+@pytest.mark.parametrize("ending", ["pt2", "onnx"])
+def test_files_say_nothing_of_the_machine_that_wrote_them(tmp_path, ending):
+    if ending == "onnx":
+        pytest.importorskip("onnxscript")
+    folder = tmp_path / "a private folder"
+    folder.mkdir()
+    fitted("exact").model.export(folder / f"mine.{ending}", format="torch" if ending == "pt2" else "onnx")
+    content = (folder / f"mine.{ending}").read_bytes()
+    for path in ("/src/", "private", "mine", str(Path.home()), str(Path(stratagp.__file__).parent), "export.py"):
+        assert path.encode() not in content
+    if ending == "pt2":
+        assert {name.partition("/")[0] for name in zipfile.ZipFile(folder / "mine.pt2").namelist()} == {"archive"}
+    assert [each.name for each in folder.iterdir()] == [f"mine.{ending}"]
 
 
 @pytest.mark.parametrize("name", REFUSED)

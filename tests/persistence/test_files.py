@@ -11,6 +11,7 @@ import stratagp
 from stratagp.errors import InputError, ModelFileError
 from stratagp.persistence import describe, files
 from tests.persistence.estimators import fitted
+from tests.persistence.make_fixtures import MODELS, said
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("v*"))
 
@@ -177,10 +178,9 @@ def test_old_files_load(folder):
     X = expected["X"]
     if isinstance(X, dict):
         X = pytest.importorskip("pandas").DataFrame(X)
-    found = model.predict_proba(X) if hasattr(model, "predict_proba") else np.stack(model.predict(X, return_std=True))
-    np.testing.assert_allclose(found, expected["found"], rtol=1e-9)
+    np.testing.assert_allclose(said(model, X), expected["found"], rtol=1e-10, atol=1e-10)
     assert describe(folder)["format"] == int(folder.name[1])
 
 
 def test_there_are_old_files():
-    assert len(FIXTURES) >= 3
+    assert {folder.name.partition("_")[2] for folder in FIXTURES} == {make.__name__ for make in MODELS}

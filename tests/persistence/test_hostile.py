@@ -138,7 +138,6 @@ def test_messages_say_what_is_wrong(saved):
     assert "unknown attribute '__class__'" in change(kernel, "state", __class__=1)
     assert "unknown attribute '_forward_hooks'" in change(kernel, "state", _forward_hooks={"dict": []})
     assert "no method that a file may hold" in change(regressor, "state", kernel={"method": "save", "of": {"ref": 0}})
-    assert "the argument 'kernel'" in altered(saved, lambda c: first(c, regressor)["state"].pop("kernel"))
     assert "nested too deep" in change(regressor, "state", kernel=nested(120))
     assert "no fitted estimator" in altered(
         saved, lambda c: c["objects"].insert(0, {"list": []}) or shift(c["objects"])
@@ -244,7 +243,7 @@ def test_columns_of_a_frame_are_arrays_of_one_length():
     tensors = {"a": torch.zeros(8), "b": torch.zeros(1)}
     columns = [["a", {"array": "a", "dtype": "<f4"}], ["b", {"array": "b", "dtype": "<f4"}]]
     assert "different lengths" in refused([{"frame": columns}], tensors)
-    codes = {"dict": [["categories", {"list": ["x"]}], ["codes", {"range": [0, 10**12, 1]}]]}
+    codes = {"dict": [["categories", {"list": ["x"]}], ["codes", {"range": [0, 10**5, 1]}]]}
     assert "is no column" in refused([{"frame": [["c", codes]]}])
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from stratagp.data.tables import Column
-from stratagp.errors import InputError
+from stratagp.errors import InputError, RowError
 
 Kind = Literal["number", "date", "duration", "category"]
 
@@ -104,9 +104,10 @@ def to_codes(column: Column, categories: list[Any], ignore: bool, remedy: str) -
         )
     if not ignore and (codes < 0).any():
         row = int((codes < 0).argmax())
-        raise InputError(
-            f"X has the category {column.values[row]!r} in row {row}, column {column.label}, which was not in the "
-            f"training data; known are {_listed(categories)}: {remedy}"
+        raise RowError(
+            f"X has the category {column.values[row]!r} in row ",
+            row,
+            f", column {column.label}, which was not in the training data; known are {_listed(categories)}: {remedy}",
         )
     return codes
 
@@ -157,15 +158,17 @@ def _date_of(text: str) -> Any:
         return text
 
 
-def _not_a_number(value: Any, row: int, column: Column, kind: Kind = "number") -> InputError:
-    place = f"row {row}, column {column.label}"
+def _not_a_number(value: Any, row: int, column: Column, kind: Kind = "number") -> RowError:
     if kind != "number":
         iso = ", or texts such as '2024-12-31'" if kind == "date" else ""
-        return InputError(f"X has {value!r} in {place}, where fit saw {kind}s: give {kind}s there{iso}")
+        seen = f", column {column.label}, where fit saw {kind}s: give {kind}s there{iso}"
+        return RowError(f"X has {value!r} in row ", row, seen)
     given = "string" if isinstance(value, str) else type(value).__name__
-    return InputError(
-        f"X: could not convert {given} to float: {value!r} in {place}; name the column in "
-        f"categorical=[{column.label}] if it holds categories, or encode it as numbers first"
+    return RowError(
+        f"X: could not convert {given} to float: {value!r} in row ",
+        row,
+        f", column {column.label}; name the column in categorical=[{column.label}] if it holds categories, or encode "
+        "it as numbers first",
     )
 
 
@@ -183,9 +186,8 @@ def _hashable(value: Any, row: int, column: Column) -> Any:
     try:
         hash(value)
     except TypeError:
-        raise InputError(
-            f"X has {value!r} in row {row}, column {column.label}, which cannot be a category: use strings or numbers"
-        ) from None
+        of = f", column {column.label}, which cannot be a category: use strings or numbers"
+        raise RowError(f"X has {value!r} in row ", row, of) from None
     return value.item() if isinstance(value, (np.bool_, np.number, np.str_)) else value
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float64
 
 from stratagp.data.columns import Kind, categories_of, kind_of, to_codes, to_numbers
 from stratagp.data.tables import Column, Table, as_array, is_frame, read_table
-from stratagp.errors import InputError
+from stratagp.errors import InputError, RowError
 
 _SHOWN = 10  # columns that a message lists
 _MANY = 50  # categories, above which a column of text may be none
@@ -140,22 +140,21 @@ class TableEncoder:
         return {i: next(known) for i, categorical in enumerate(self.is_categorical) if categorical}
 
     def _checked(self, values: Float64[np.ndarray, "n d"], table: Table) -> Encoded:
-        def place(bad: Bool[np.ndarray, "n d"]) -> str:
+        def refused(bad: Bool[np.ndarray, "n d"], what: str, then: str) -> RowError:
             row, column = np.argwhere(bad)[0]
-            return f"row {row}, column {table.columns[self.source[column]].label}"
+            of = f", column {table.columns[self.source[column]].label}"
+            return RowError(f"X has {what}, the first in row ", int(row), of + then)
 
         infinite = np.isinf(values)
         if infinite.any():
-            raise InputError(f"X has infinite values, the first in {place(infinite)}: correct or remove them")
+            raise refused(infinite, "infinite values", ": correct or remove them")
         missing = np.isnan(values)
         if not missing.any():
             return Encoded(values, None)
         if self.missing == "raise":
             remedy = "missing='impute' fills them, or remove such rows" if self.imputes else "remove or fill such rows"
-            raise InputError(
-                f"X has missing values (NaN), the first in {place(missing)}, in {int(missing.any(1).sum())} of "
-                f"{len(values)} rows: {remedy}"
-            )
+            count = f", in {int(missing.any(1).sum())} of {len(values)} rows: {remedy}"
+            raise refused(missing, "missing values (NaN)", count)
         return Encoded(values, missing)
 
     def _aligned(self, table: Table) -> Table:

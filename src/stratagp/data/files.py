@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import importlib
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
+from copy import copy
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from stratagp.data.copies import copy_once
-from stratagp.data.listing import list_files, one_kind
+from stratagp.data.listing import Listing, list_files, one_kind
 from stratagp.data.partitions import partition_columns
 from stratagp.data.source import MEMORY, Arrays, Block, Part, Source, block_rows, split_frame, target_names
-from stratagp.errors import InputError
+from stratagp.errors import InputError, RowError
 
+_BUFFER = 1 << 20  # bytes that are read at once of each column
 _OPEN_FILES = 16  # each keeps some 0.4 MB; a process reads at most eight at once, one for each lane
 
 
@@ -34,8 +36,10 @@ def open_source(
 
     Arguments:
         where: a path or address of a Parquet or CSV file or of a folder of them, a pattern (``"flights/*.parquet"``), a
-            list of these, or a path of an array (``.npy``, for prediction). Folders such as ``year=2020`` make a
-            column of their rows; names that start with ``_`` or ``.`` are left out. CSV files must be UTF-8.
+            list of these, or a path of an array (``.npy``, for prediction). Folders such as ``year=2020`` below the
+            folder that was given (below what all have in common, of a pattern or a list) make a column of their rows;
+            those above it only where ``columns`` names them. Names that start with ``_`` or ``.`` are left out. CSV
+            files must be UTF-8.
         target: the name of the column to predict, or a list of them.
         columns: the inputs to read; all others but the target where it is left out.
         missing, memory: as in :class:`~stratagp.data.Arrays`.
@@ -54,13 +58,26 @@ def open_source(
 
 
 def _opened(where: Any, target: Any, columns: Sequence[str] | None) -> Source:
-    files, system = list_files(where)
-    kind = one_kind(files)
+    listing = list_files(where)
+    kind = one_kind(listing.files)
     if kind == ".npy":
         if target is not None or columns is not None:
             raise InputError("arrays in .npy files have no names: give data.Arrays(X, y) with numpy.load(…, 'r')")
-        return Arrays([np.load(file, mmap_mode="r") for file in files])
-    return (ParquetFiles if kind == "table" else CsvFiles)(files, target, columns, system)
+        if listing.system is not None:
+            raise InputError(f"{listing.files[0]} is at an address, but arrays are read here: copy the file first")
+        return Arrays([_mapped(file) for file in listing.files])
+    return (ParquetFiles if kind == "table" else CsvFiles)(listing, target, columns)
+
+
+def _mapped(file: str) -> np.ndarray:
+    """An array that stays on the disk."""
+    try:
+        found: np.ndarray = np.load(file, mmap_mode="r")
+    except (ValueError, OSError, EOFError) as error:
+        raise InputError(f"{file} cannot be read as an array of numbers: {_one_line(error)}") from error
+    if not isinstance(found, np.ndarray) or not found.ndim:
+        raise InputError(f"{file} holds no rows: save an array of numbers, a row for each")
+    return found
 
 
 class _Group(NamedTuple):
@@ -74,27 +91,34 @@ class _Group(NamedTuple):
 class ParquetFiles(Source):
     """Row groups of Parquet files, which must all have the same columns; those of their folders are columns too.
 
+    ``above`` are the columns of folders above what was given, which are there to be asked for.
+
     Arguments:
-        copies: of files that are not Parquet; messages name the files and their rows.
+        listing: which files, and where.
+        copies: of files that are not Parquet, here; messages name the files and their rows.
     """
+
+    _origin: ParquetFiles | None = None  # which the copies of files go with
 
     def __init__(
         self,
-        files: Sequence[str],
+        listing: Listing,
         target: Any = None,
         columns: Sequence[str] | None = None,
-        system: Any = None,
         copies: Sequence[str] | None = None,
     ) -> None:
-        self.files, self._of_folders = list(files), partition_columns(copies or files)
-        self.parts, self._groups, names = [], list[_Group](), list[str]()
-        self._file = lru_cache(_OPEN_FILES)(partial(_open, list(copies or files), system))
-        nested = dict[str, str]()
+        self.files, self.above = list(listing.files), partition_columns([listing.root.parts])[0]
+        self.parts, self._groups, self._of_folders = [], list[_Group](), list[dict[str, Any]]()
+        opener = partial(_open, self.files, listing.system) if copies is None else partial(_open, list(copies), None)
+        self._file = lru_cache(_OPEN_FILES)(opener)
+        below = partition_columns([listing.below(path) for path in self.files])
+        nested, names = dict[str, str](), list[str]()
         for number, path in enumerate(self.files):
             file = self._file(number)
-            found = [name for name in file.schema_arrow.names if not name.startswith("__index_level_")]
-            self._of_folders[number] = {n: v for n, v in self._of_folders[number].items() if n not in found}
-            found += self._of_folders[number]
+            own = [name for name in file.schema_arrow.names if not name.startswith("__index_level_")]
+            of_folders = self.above | below[number]
+            self._of_folders.append({name: value for name, value in of_folders.items() if name not in own})
+            found = list(dict.fromkeys([*own, *below[number]]))
             names = names or found
             _refuse_others(path, found, self.files[0], names)
             nested |= {name: f"{path}: column {name!r} has values of type {kind}" for name, kind in _nested(file)}
@@ -102,7 +126,8 @@ class ParquetFiles(Source):
         if not self.parts:
             raise InputError(f"{self.files[0]}{' and others have' if len(self.files) > 1 else ' has'} no rows")
         self.targets = target_names(target, names, self.files[0])
-        chosen = names if columns is None else [*target_names(list(columns), names, self.files[0], "X"), *self.targets]
+        known = names if columns is None else [*names, *(name for name in self.above if name in columns)]
+        chosen = names if columns is None else [*target_names(list(columns), known, self.files[0], "X"), *self.targets]
         self.columns = list(dict.fromkeys(chosen))
         for name in self.columns:
             if name in nested:
@@ -118,11 +143,35 @@ class ParquetFiles(Source):
                 self._groups.append(_Group(number, group, start))
             start += rows
 
+    def only(self, files: Container[str]) -> ParquetFiles:
+        """The rows of some of its files, with columns of the same types."""
+        kept = [place for place, part in enumerate(self.parts) if part.where in files]
+        if not kept:
+            raise InputError(f"{next(file for file in self.files if file in files)} has no rows")
+        found = self._like()
+        found.parts, found._groups = [self.parts[i] for i in kept], [self._groups[i] for i in kept]
+        return found
+
+    def with_texts(self, names: Container[str]) -> ParquetFiles:
+        """The same rows, where columns of these names that come from folders hold what the folders say, as text."""
+        found = self._like()
+        found._of_folders = [
+            {name: str(value) if name in names and value is not None else value for name, value in own.items()}
+            for own in self._of_folders
+        ]
+        return found
+
+    def _like(self) -> ParquetFiles:
+        found = copy(self)
+        found._origin = self
+        return found
+
     def blocks(self, part: int, first: int = 0) -> Iterator[Block]:
         """The rows of a part in their order, from row ``first`` on, a block at a time."""
         pa = importlib.import_module("pyarrow")
         (number, group, start), where = self._groups[part], self.parts[part].where
         row, file, of_folders = 0, self._file(number), self._of_folders[number]
+        of_folders = {name: value for name, value in of_folders.items() if name in self.columns}
         own = [name for name in self.columns if name not in of_folders] or file.schema_arrow.names[:1]
         try:
             for batch in file.iter_batches(block_rows(8 * len(self.columns)), row_groups=[group], columns=own):
@@ -132,25 +181,24 @@ class ParquetFiles(Source):
                     yield split_frame(frame, self.targets, where, start + max(first, row))
                 row += len(batch)
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{where} cannot be read, from row {start + row} on: {_one_line(error)}") from error
+            raise RowError(f"{where} cannot be read, from row ", start + row, f" on: {_one_line(error)}") from error
 
 
 class CsvFiles(ParquetFiles):
     """CSV files, copied into Parquet once; the copies go with the source."""
 
-    def __init__(
-        self, files: Sequence[str], target: Any = None, columns: Sequence[str] | None = None, system: Any = None
-    ) -> None:
-        copies, leave = copy_once(files, system)
+    def __init__(self, listing: Listing, target: Any = None, columns: Sequence[str] | None = None) -> None:
+        copies, leave = copy_once(listing.files, listing.system, [target] if isinstance(target, str) else target or [])
         weakref.finalize(self, leave)
-        super().__init__(files, target, columns, copies=copies)
+        super().__init__(listing, target, columns, copies)
 
 
 def _open(files: Sequence[str], system: Any, number: int) -> Any:
     pa, parquet = (importlib.import_module(name) for name in ("pyarrow", "pyarrow.parquet"))
     path = files[number]
     try:
-        return parquet.ParquetFile(path if system is None else system.open(path, "rb"))
+        file = path if system is None else system.open(path, "rb")
+        return parquet.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER)  # else a row group is read as a whole
     except FileNotFoundError as error:
         raise InputError(f"{path} does not exist") from error
     except (pa.ArrowException, OSError) as error:

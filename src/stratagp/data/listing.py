@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterable
-from pathlib import Path, PurePath
-from typing import Any
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any, NamedTuple
 
 from stratagp.errors import InputError
 
@@ -15,27 +16,68 @@ _TABLES = (".parquet", ".pq")
 _SIGNS = "*?["  # of patterns
 
 
-def list_files(where: Any) -> tuple[list[str], Any]:
-    """The files of one or more paths, folders or patterns, in order, and the system they are in (None if here).
+class Listing(NamedTuple):
+    """Files of a table.
+
+    Arguments:
+        files: in order, as messages name them.
+        system: of fsspec, that they are in; None if here.
+        root: the folder that was given, that of a file, what all files of a pattern are below, or what all of a list
+            are.
+    """
+
+    files: list[str]
+    system: Any
+    root: PurePath
+
+    def below(self, file: str) -> tuple[str, ...]:
+        """The names of the folders between the root and a file."""
+        return _whole(file, self.system).parts[len(self.root.parts) : -1]
+
+
+def list_files(where: Any) -> Listing:
+    """The files of one or more paths, folders or patterns.
 
     Of folders and patterns, names that start with ``_`` or ``.`` are left out: marks that other programs leave.
     """
     if isinstance(where, (list, tuple)):
-        found = [list_files(each) for each in where]
-        systems = [system for _, system in found]
-        if len({type(system) for system in systems}) > 1:
-            raise InputError("give files of one system: all here, or all at addresses of one kind")
-        files = [file for each, _ in found for file in each]
-        return _some(files, where), systems[0] if systems else None
+        return _of_several([list_files(each) for each in where], where)
     address = _address(where)
     if "://" not in address:
-        return _some(_listed(address, Path(address)), where), None
-    system, path = importlib.import_module("fsspec").core.url_to_fs(address)
-    if any(sign in path for sign in _SIGNS):
-        files = _of_pattern(system.glob(path), path)
+        path = Path(address)
+        root = _fixed(address) if _is_pattern(address) and not path.exists() else path if path.is_dir() else path.parent
+        return Listing(_some(_listed(address, path), where), None, _whole(root, None))
+    system, place = importlib.import_module("fsspec").core.url_to_fs(address)
+    if _is_pattern(place):
+        files, root = _of_pattern(system.glob(place), place), _fixed(place)
+    elif system.isdir(place):
+        files, root = _of_folder(system.find(place), place), PurePath(place)
     else:
-        files = _of_folder(system.find(path), path) if system.isdir(path) else [path]
-    return _some(files, where), system
+        files, root = [place], PurePath(place).parent
+    return Listing(_some(files, where), system, _whole(root, system))
+
+
+def _of_several(found: Sequence[Listing], where: Any) -> Listing:
+    """The files of a list, below what all of them are below."""
+    if len({type(each.system) for each in found}) > 1:
+        raise InputError("give files of one system: all here, or all at addresses of one kind")
+    files = _some([file for each in found for file in each.files], where)
+    common = takewhile(lambda names: len(set(names)) == 1, zip(*(each.root.parts for each in found), strict=False))
+    return Listing(files, found[0].system, type(found[0].root)(*(names[0] for names in common)))
+
+
+def _whole(path: Any, system: Any) -> PurePath:
+    """A path with all folders above it."""
+    return PurePath(os.path.abspath(path)) if system is None else PurePosixPath(path)
+
+
+def _is_pattern(path: str) -> bool:
+    return any(sign in path for sign in _SIGNS)
+
+
+def _fixed(pattern: str) -> PurePath:
+    """The folder of all that a pattern can find."""
+    return PurePath(*takewhile(lambda part: not _is_pattern(part), PurePath(pattern).parts[:-1]))
 
 
 def kind_of_file(file: str) -> str | None:
@@ -72,7 +114,7 @@ def would_read(where: Any, path: Path) -> bool:
     if "://" in address:
         return False
     given = Path(address)
-    if any(sign in address for sign in _SIGNS) and not given.exists():
+    if _is_pattern(address) and not given.exists():
         there = {Path(file).resolve() for file in _listed(address, given)}
         return place.match(str(given.resolve())) or place in there
     return place == given.resolve() or given.resolve() in place.parents
@@ -88,7 +130,7 @@ def _address(where: Any) -> str:
 
 
 def _listed(address: str, path: Path) -> list[str]:
-    if any(sign in address for sign in _SIGNS) and not path.exists():
+    if _is_pattern(address) and not path.exists():
         found = Path(path.anchor or ".").glob(str(path.relative_to(path.anchor) if path.anchor else path))
         return _of_pattern((str(each) for each in found if each.is_file()), address)
     if path.is_dir():
@@ -99,8 +141,10 @@ def _listed(address: str, path: Path) -> list[str]:
 
 
 def _of_pattern(found: Iterable[str], pattern: str) -> list[str]:
-    """What a pattern has found, without marks, unless it asks for them."""
-    return sorted(f for f in found if not _is_mark(PurePath(f).name) or _is_mark(PurePath(pattern).name))
+    """What a pattern has found; neither marks nor what is in folders that are, unless it asks for such."""
+    fixed = len(_fixed(pattern).parts)
+    asked = any(map(_is_mark, PurePath(pattern).parts[fixed:]))
+    return sorted(file for file in found if asked or not any(map(_is_mark, PurePath(file).parts[fixed:])))
 
 
 def _of_folder(found: Iterable[str], folder: Any) -> list[str]:

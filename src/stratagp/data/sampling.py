@@ -109,7 +109,8 @@ def joined(blocks: Sequence[Block]) -> Block:
         if is_frame(first.X)
         else np.concatenate(parts)
     )
-    return replace(first, X=X, y=None if first.y is None else np.concatenate([block.y for block in blocks]))
+    y = None if first.y is None else np.concatenate([block.y for block in blocks])
+    return replace(first, X=X, y=y, within=None)
 
 
 def row_hashes(X: Any) -> UInt64[np.ndarray, " n"]:

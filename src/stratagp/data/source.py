@@ -39,14 +39,20 @@ class Block:
     y: np.ndarray | None  # "n" or "n p", of any dtype
     where: str
     first: int
+    within: np.ndarray | None = None  # the numbers of its rows from the first on, where it has lost some
 
     def __len__(self) -> int:
         return len(self.X)
 
     def take(self, chosen: np.ndarray) -> Block:
-        """Some of its rows."""
+        """Some of its rows, by their places in it."""
         X = self.X.iloc[chosen] if hasattr(self.X, "iloc") else self.X[chosen]
-        return replace(self, X=X, y=None if self.y is None else self.y[chosen])
+        within = chosen if self.within is None else self.within[chosen]
+        return replace(self, X=X, y=None if self.y is None else self.y[chosen], within=within)
+
+    def row(self, place: int) -> int:
+        """Which row of the file the one at a place is."""
+        return self.first + int(place if self.within is None else self.within[place])
 
 
 class Source(ABC):
@@ -54,7 +60,8 @@ class Source(ABC):
 
     ``parts`` lists them; ``targets`` are the names of the columns that are to be predicted, where columns have names.
     ``missing`` says what is done with rows in which something is missing: "raise" or "drop". ``memory`` are the bytes
-    that rows wait in to be shuffled.
+    that rows wait in to be shuffled. ``surveyed`` is what the last :func:`~stratagp.data.survey` of it
+    has found, if there was one.
 
     >>> from stratagp.data import Arrays
     >>> source = Arrays(np.zeros((3, 2)), np.arange(3.0))
@@ -66,6 +73,7 @@ class Source(ABC):
     targets: list[str]
     missing = "raise"
     memory = MEMORY
+    surveyed: Any = None
 
     @abstractmethod
     def blocks(self, part: int, first: int = 0) -> Iterator[Block]:

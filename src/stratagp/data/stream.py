@@ -16,8 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stratagp.data.rules import Rules
 from stratagp.data.source import MEMORY, Block, Source
-from stratagp.data.survey import Rules, Survey
+from stratagp.data.survey import Survey
 from stratagp.errors import InputError
 from stratagp.training.world import World
 

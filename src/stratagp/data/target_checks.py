@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stratagp.data.source import Block
-from stratagp.errors import InputError
+from stratagp.errors import InputError, RowError
 
 TIMES = (datetime.date, datetime.timedelta)
 OF_TIMES = "count the days from some date, to make numbers of times"
@@ -41,10 +41,9 @@ def refuse_targets(block: Block, among: np.ndarray, check: Check | None) -> None
     try:
         check(block.y[among])
     except InputError as error:
-        row = among[_first_bad(block.y[among], check)]
-        raise InputError(
-            f"{block.where}: row {block.first + int(row)}: {_said(check, block.y[[row]]) or error}"
-        ) from error
+        place = int(among[_first_bad(block.y[among], check)])
+        said = _said(check, block.y[[place]]) or str(error)
+        raise RowError(f"{block.where}: row ", block.row(place), f": {said}") from error
 
 
 def _said(check: Check, y: np.ndarray) -> str:

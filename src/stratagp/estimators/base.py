@@ -34,6 +34,7 @@ from stratagp.estimators.saving import Saved, first_rows
 from stratagp.kernels import Kernel, Matern
 from stratagp.models.memory import check_memory
 from stratagp.training import HyperparameterTable
+from stratagp.training.devices import find_device, is_elsewhere, to_processor
 from stratagp.training.free import gather, value_and_gradient
 
 _CHOICES = {
@@ -53,6 +54,7 @@ class GPEstimator(Saved, BaseEstimator, ABC):
     hyperparameters: str
     max_epochs: int
     n_draws: int
+    device: Any = "cpu"  # also of models in files from before there was a choice
     random_state: Any
     verbose: bool
     beliefs_: list[Any]
@@ -73,6 +75,7 @@ class GPEstimator(Saved, BaseEstimator, ABC):
             raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}; got {given!r}")
 
     def _check_options(self) -> None:
+        find_device(self.device)
         for name, choices in _CHOICES.items():
             self._restrict(name, choices)
         if self.encoding == "codes" and self.missing == "impute":
@@ -216,7 +219,7 @@ class GPEstimator(Saved, BaseEstimator, ABC):
         if not (source >= 0).any():
             raise NoAttributeError("relevance_ ranks columns, but objects and images have none")
         points = self.engine_.points
-        points = points[:: max(1, len(points) // _RELEVANCE_ROWS)]
+        points = points[:: max(1, len(points) // _RELEVANCE_ROWS)].cpu()
         effects = [_effect(self._function, points, source == j) for j in range(self.n_features_in_)]
         return np.array(effects) / sum(effects) if sum(effects) > 0 else np.array(effects)
 
@@ -232,6 +235,7 @@ class GPEstimator(Saved, BaseEstimator, ABC):
     def _train(self, engine: Engine) -> None:
         """Learn the engine's values by the chosen criterion, and condition on them."""
         self.result_: Any
+        engine.to(find_device(self.device))
         criterion = Criterion(self.hyperparameters, engine.module, engine.score, self._centres)
         if isinstance(engine, TrainedBySteps):
             penalty = criterion.log_prior if self.hyperparameters == "map" else None
@@ -247,6 +251,11 @@ class GPEstimator(Saved, BaseEstimator, ABC):
             check_memory(n, "averaging over draws", self.n_draws)
             draws = draw(self.criterion_, self.n_draws, self.verbose, self._seed())
             self.beliefs_ = [engine.condition() for _ in draws]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles hold: the model on the processor, where any machine can read it."""
+        state = dict(super().__getstate__())
+        return to_processor(state) if "engine_" in state and is_elsewhere(self.engine_.model) else state
 
     @contextmanager
     def _unless_it_fails(self) -> Iterator[None]:

@@ -10,7 +10,6 @@ import numpy as np
 
 from stratagp.errors import InputError
 from stratagp.estimators.base import check_whole_number
-from stratagp.training.devices import find_device
 
 
 def check_batch_options(estimator: Any) -> None:
@@ -33,4 +32,3 @@ def check_batch_options(estimator: Any) -> None:
             raise InputError(f"{name} must be True or False, got {value!r}")
     if estimator.patience is not None and not estimator.validation:
         raise InputError("patience waits for a better score of held-out rows: give validation=0.1, or so")
-    find_device(estimator.device)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,7 +27,7 @@ from stratagp.estimators.streaming import Given, given
 from stratagp.estimators.targets import check_level, check_n_samples, check_quantiles, check_targets
 from stratagp.kernels import RBF, Kernel
 from stratagp.likelihoods import Likelihood
-from stratagp.training.devices import find_device
+from stratagp.training.devices import as_numpy, find_device
 
 _LEAST_PATIENCE, _SCORE_STEPS = 100, 20  # steps
 Module = TypeVar("Module", bound=nn.Module)
@@ -49,7 +47,6 @@ class Batched(GPEstimator):
     batch_size: int
     patience: int | None
     validation: float
-    device: Any = "cpu"  # also of models in files from before there was a choice
     _given: Given  # while a fit lasts
 
     def fit(self, X: Any, y: Any = None, checkpoint: Any = None) -> Any:
@@ -86,14 +83,6 @@ class Batched(GPEstimator):
     def _moved(self, module: Module) -> Module:
         """A module on the device that training takes place on."""
         return module.to(find_device(self.device))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What copies and pickles hold: the model on the processor, where any machine can read it."""
-        state = dict(super().__getstate__())
-        if "engine_" in state and next(self.engine_.model.parameters()).device.type != "cpu":
-            model = copy.deepcopy(self.engine_.model).cpu()
-            state |= {"engine_": replace(self.engine_, model=model), "beliefs_": [model]}
-        return state
 
     def _encoded(self, block: Block) -> list[Tensor]:
         """Rows of a source as points and targets."""
@@ -148,7 +137,7 @@ class Batched(GPEstimator):
         return RBF(ard=True)
 
     def _function(self, points: Any) -> np.ndarray:
-        return as_array(self.engine_.model.marginals(points).mean)
+        return as_numpy(self.engine_.model.marginals(points).mean)
 
     def _numbers(self, y: Tensor) -> Tensor:
         """Targets as least squares see them: classes by their indicators."""
@@ -194,7 +183,7 @@ class BatchedRegressor(RegressorMixin, Batched):
         mean = self._back(found.mean)
         if not return_std:
             return self._shaped(mean)
-        return self._shaped(mean), self._shaped(self.scale_.scale[: mean.shape[1]] * np.sqrt(as_array(found.var)))
+        return self._shaped(mean), self._shaped(self.scale_.scale[: mean.shape[1]] * np.sqrt(as_numpy(found.var)))
 
     def predict_quantiles(self, X: Any, quantiles: Any) -> np.ndarray:
         """The given quantiles of observations at each row: one column for each (before the targets, if several)."""
@@ -207,6 +196,14 @@ class BatchedRegressor(RegressorMixin, Batched):
         ends = self.predict_quantiles(X, [0.5 - level / 2, 0.5 + level / 2])
         return ends[:, 0], ends[:, 1]
 
+    def _with_interval(self, X: Any, level: float) -> list[np.ndarray]:
+        """Mean and standard deviation of :meth:`predict`, and both ends of :meth:`predict_interval`, in one pass."""
+        levels = check_quantiles([0.5 - level / 2, 0.5 + level / 2])
+        found, ends = self.model_.predict_with_quantiles(self._points(X), levels)
+        mean = self._back(found.mean)
+        std = self.scale_.scale[: mean.shape[1]] * np.sqrt(as_numpy(found.var))
+        return [self._shaped(each) for each in (mean, std, *map(self._back, ends))]
+
     def predict_survival(self, X: Any, times: Any) -> np.ndarray:
         """The probability, ``n t``, that the event of a row comes after each of ``times``: survival curves."""
         x, observed = self._points(X), self.engine_.model.observed
@@ -218,17 +215,17 @@ class BatchedRegressor(RegressorMixin, Batched):
         wanted = np.asarray(times, dtype=float).reshape(-1)
         if not len(wanted) or not (np.isfinite(wanted) & (wanted > 0)).all():
             raise InputError(f"times must be positive numbers, got {times!r}")
-        return as_array(self.model_.survival(x, wanted.tolist()))
+        return as_numpy(self.model_.survival(x, wanted.tolist()))
 
     def log_density(self, X: Any, y: Any) -> np.ndarray:
         """``log p(yₙ | xₙ)`` of each row, of all its targets together, in their own units."""
         x = self._points(X)
-        return as_array(self.model_.log_predictive(x, self._standard(y, len(x)))) - np.log(self.scale_.scale).sum()
+        return as_numpy(self.model_.log_predictive(x, self._standard(y, len(x)))) - np.log(self.scale_.scale).sum()
 
     def cdf(self, X: Any, y: Any) -> np.ndarray:
         """``P(Y ≤ yₙ | xₙ)`` of each row (and target): even over 0 to 1 where predictions are right."""
         x = self._points(X)
-        return self._shaped(as_array(self.model_.cdf(x, self._standard(y, len(x)))))
+        return self._shaped(as_numpy(self.model_.cdf(x, self._standard(y, len(x)))))
 
     def _standard(self, y: Any, n: int) -> Tensor:
         targets, p = check_targets(self, y, n).reshape(n, -1), len(self.scale_.mean)
@@ -264,7 +261,7 @@ class BatchedRegressor(RegressorMixin, Batched):
 
     def _back(self, values: Tensor) -> np.ndarray:
         p = values.shape[-1]  # an observation may have columns that are not predicted, such as censoring
-        return as_array(values) * self.scale_.scale[:p] + self.scale_.mean[:p]
+        return as_numpy(values) * self.scale_.scale[:p] + self.scale_.mean[:p]
 
     def _shaped(self, values: np.ndarray) -> np.ndarray:
         return values[..., 0] if self.one_target_ or values.shape[-1] < len(self.scale_.mean) else values
@@ -285,8 +282,3 @@ class BatchedRegressor(RegressorMixin, Batched):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def as_array(values: Tensor) -> np.ndarray:
-    """Values in double precision, for the user, wherever they were computed."""
-    return values.detach().double().cpu().numpy()

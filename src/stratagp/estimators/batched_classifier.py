@@ -13,13 +13,14 @@ from torch import Tensor
 from stratagp import likelihoods as lik
 from stratagp.errors import InputError
 from stratagp.estimators import named_likelihoods as named
-from stratagp.estimators.batched import Batched, as_array
+from stratagp.estimators.batched import Batched
 from stratagp.estimators.streaming import Given
 from stratagp.estimators.targets import encode_labels
 from stratagp.likelihoods import Likelihood
 from stratagp.linalg.quasi_random import quasi_normal
 from stratagp.metrics import bhattacharyya_margin
 from stratagp.models.chain import Chain
+from stratagp.training.devices import as_numpy
 from stratagp.types import Gaussian
 
 _CLASS_SAMPLES = 20  # of a softmax, in the bound
@@ -78,7 +79,7 @@ class BatchedClassifier(ClassifierMixin, Batched):
         if isinstance(gp.observed.given if isinstance(gp.observed, lik.Mixed) else gp.observed, lik.Ordinal):
             raise InputError("certainty compares scores of classes, but an ordinal likelihood has one for all")
         x = self.inputs_.points(self, X).values
-        mean, var = (as_array(part) for part in class_moments(gp, x, of == "probabilities"))
+        mean, var = (as_numpy(part) for part in class_moments(gp, x, of == "probabilities"))
         return bhattacharyya_margin(self._probabilities(x), mean, var)
 
     def _probabilities(self, x: Tensor) -> np.ndarray:
@@ -90,8 +91,8 @@ class BatchedClassifier(ClassifierMixin, Batched):
                 found = (
                     observed.given.probabilities(observed.belief(belief)) if mixes else observed.probabilities(belief)
                 )
-                return as_array(found)
-        found = as_array(gp.predict(x).mean)
+                return as_numpy(found)
+        found = as_numpy(gp.predict(x).mean)
         found = np.concatenate([1 - found, found], 1) if found.shape[1] == 1 else found
         return found / found.sum(1, keepdims=True)
 

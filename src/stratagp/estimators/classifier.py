@@ -22,6 +22,7 @@ from stratagp.kernels import Kernel
 from stratagp.likelihoods import Bernoulli, Sampled
 from stratagp.likelihoods import Softmax as SoftmaxLikelihood
 from stratagp.models import GPClassification, MulticlassLaplace, StochasticGP
+from stratagp.training.devices import as_numpy
 from stratagp.training.start import start_from_data
 
 LAPLACE_ROWS = 3000  # rows (times classes, if more than two) up to which "auto" takes Laplace
@@ -47,8 +48,8 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         hyperparameters: "map" (evidence with weak priors), "ml" (evidence alone), or "bayes" (averaged over
             ``n_draws`` draws from their posterior by NUTS).
         n_inducing, n_restarts, standardise, categorical, encoding, missing, n_draws, max_iterations, max_epochs,
-            random_state, verbose: as in :class:`GPRegressor`; ``standardise="both"`` scales the inputs. Missing inputs
-            are filled with their expectation in training, and averaged over in prediction.
+            device, random_state, verbose: as in :class:`GPRegressor`; ``standardise="both"`` scales the inputs. Missing
+            inputs are filled with their expectation in training, and averaged over in prediction.
 
     >>> import numpy as np
     >>> X = np.linspace(-3, 3, 30)[:, None]
@@ -73,6 +74,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         n_draws: Any = 50,
         max_iterations: Any = 200,
         max_epochs: Any = 10,
+        device: Any = "cpu",
         random_state: Any = None,
         verbose: Any = False,
     ) -> None:
@@ -89,6 +91,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         self.n_draws = n_draws
         self.max_iterations = max_iterations
         self.max_epochs = max_epochs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
@@ -138,7 +141,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         return found
 
     def _function(self, points: Any) -> np.ndarray:
-        return torch.stack([belief.latent(points) for belief in self.beliefs_]).mean(0).numpy()
+        return as_numpy(torch.stack([belief.latent(points) for belief in self.beliefs_]).mean(0))
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -191,4 +194,4 @@ class GPClassifier(ClassifierMixin, GPEstimator):
 
 def averaged(beliefs: list[ClassBelief], x: Any, method: str) -> np.ndarray:
     """Probabilities, averaged over draws of the hyperparameters."""
-    return torch.stack([belief.probabilities(x, method) for belief in beliefs]).mean(0).numpy()
+    return as_numpy(torch.stack([belief.probabilities(x, method) for belief in beliefs]).mean(0))

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from stratagp.errors import InputError
 from stratagp.estimators.base import check_whole_number
 from stratagp.estimators.batch_options import check_batch_options
-from stratagp.estimators.batched import Batched, as_array
+from stratagp.estimators.batched import Batched
 from stratagp.estimators.engines import Data
 from stratagp.estimators.feature_networks import count_features, make_network
 from stratagp.estimators.held_out import warn_of_rounding
@@ -28,7 +28,7 @@ from stratagp.layers import Features
 from stratagp.likelihoods import Likelihood, Mixed
 from stratagp.models.chain import Chain
 from stratagp.models.svdkl import inducing_dkl, pretrain, svdkl
-from stratagp.training.devices import find_device
+from stratagp.training.devices import as_numpy, find_device
 from stratagp.training.loop import History
 from stratagp.training.progress import log
 
@@ -244,7 +244,7 @@ class DKLEstimator(Batched):
 
     def _function(self, points: Any) -> np.ndarray:
         found, observed = self.engine_.model.marginals(points).mean, self.engine_.model.observed
-        return as_array(observed.scores(found) if isinstance(observed, Mixed) else found)
+        return as_numpy(observed.scores(found) if isinstance(observed, Mixed) else found)
 
     def _kernel_columns(self) -> list[str]:
         return [f"feature {i}" for i in range(self.engine_.model.layer.layers[0].outputs)]

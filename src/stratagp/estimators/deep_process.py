@@ -15,7 +15,7 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.estimators.base import check_whole_number
 from stratagp.estimators.batch_options import check_batch_options
-from stratagp.estimators.batched import Batched, as_array
+from stratagp.estimators.batched import Batched
 from stratagp.estimators.deep_training import Start, train_batches, train_collapsed
 from stratagp.estimators.engines import Data, some_rows
 from stratagp.estimators.inputs import Points, name_categories
@@ -26,6 +26,7 @@ from stratagp.kernels import RBF, Kernel
 from stratagp.layers import Layer, Stack
 from stratagp.likelihoods import Bernoulli, GaussianNoise, Likelihood
 from stratagp.models.dfgp import hidden_layer, linear_targets, output_kernel, principal_targets, relevant_stretch
+from stratagp.training.devices import as_numpy
 from stratagp.training.lbfgs import Result
 from stratagp.training.loop import History
 from stratagp.training.progress import log
@@ -109,8 +110,8 @@ class DeepProcessEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     def transform(self, X: Any, return_std: bool = False) -> Any:
         """The latent coordinates of rows, one for each hidden process or view; with standard deviations if asked."""
         belief = self._latent(X)
-        mean = as_array(belief.mean)
-        return (mean, np.sqrt(as_array(belief.var))) if return_std else mean
+        mean = as_numpy(belief.mean)
+        return (mean, np.sqrt(as_numpy(belief.var))) if return_std else mean
 
     def influence(self, X: Any) -> dict[str, float]:
         """The share of each view, or process of the first layer, in what is predicted for rows; they sum to one.

@@ -12,12 +12,14 @@ from torch import Tensor
 from stratagp.estimators.cokriging import OneOutput, joint_of_outputs
 from stratagp.estimators.engines import Belief
 from stratagp.linalg import root
+from stratagp.training.devices import as_numpy
+from stratagp.types import Gaussian
 
 
 def draw_jointly(beliefs: list[Belief], x: Any, n_samples: int, noisy: bool, generator: torch.Generator) -> np.ndarray:
     """Joint standardised draws, ``s n q``; targets of one process are drawn together, others by themselves."""
     if isinstance(beliefs[0].posterior, OneOutput):
-        mean, cov = joint_of_outputs(beliefs[0].posterior.posterior, x, len(beliefs))
+        mean, cov = (part.cpu() for part in joint_of_outputs(beliefs[0].posterior.posterior, x, len(beliefs)))
         values = _normal_draws(mean, cov, n_samples, None, generator).unflatten(1, (len(beliefs), -1)).mT
     else:
         values = torch.stack([_draws_of_one(belief, x, n_samples, generator) for belief in beliefs], -1)
@@ -45,9 +47,9 @@ def _normal_draws(
 
 
 def _noise_draws(belief: Belief, x: Any, n_samples: int, generator: torch.Generator) -> Float[Tensor, "s n"]:
-    level = belief.noise(x).expand(n_samples, len(x))
+    level = belief.noise(x).cpu().expand(n_samples, len(x))
     if belief.log_noise is not None:
-        log_noise = belief.log_noise(x)
+        log_noise = Gaussian(*(part.cpu() for part in belief.log_noise(x)))
         wobble = torch.randn(n_samples, len(x), generator=generator, dtype=level.dtype)
         level = (log_noise.mean[:, 0] + log_noise.var[:, 0].sqrt() * wobble).exp()
     return level.sqrt() * torch.randn(n_samples, len(x), generator=generator, dtype=level.dtype)
@@ -57,4 +59,4 @@ def joint_moments(belief: Belief, x: Any, noisy: bool) -> tuple[Float[np.ndarray
     """Mean and joint covariance of one standardised target, or of its function without noise."""
     mean, cov = belief.posterior.mean(x), belief.posterior.covariance(x)
     cov = 0.5 * (cov + cov.mT)
-    return mean.numpy(), (cov + torch.diag(belief.noise(x)) if noisy else cov).numpy()
+    return as_numpy(mean), as_numpy(cov + torch.diag(belief.noise(x)) if noisy else cov)

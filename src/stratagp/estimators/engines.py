@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -107,6 +107,11 @@ class Engine(ABC):
     @abstractmethod
     def condition(self) -> Any:
         """What is believed after the data: for regression a list with a :class:`Belief` for each target."""
+
+    def to(self, device: torch.device) -> None:
+        """Move model and data to a device; objects, which are no tensors, stay."""
+        parts = {name: value.to(device) for name, value in vars(self.data).items() if isinstance(value, Tensor)}
+        self.model, self.data = self.model.to(device), replace(self.data, **parts)
 
     @property
     def points(self) -> Any:

@@ -56,8 +56,8 @@ class Criterion:
         if self.name not in CRITERIA:
             raise InputError(f"hyperparameters must be one of {', '.join(CRITERIA)}; got {self.name!r}")
         weak = [item for item in self.module.named_values() if _gets_weak_prior(item.parameter)]
-        for item in weak:
-            self.centres.setdefault(item.parameter.raw, item.parameter.raw.detach().clone())
+        for raw in (item.parameter.raw for item in weak):
+            self.centres[raw] = self.centres.get(raw, raw.detach().clone()).to(raw.device)
         self.weak = [(item.parameter.raw, self.centres[item.parameter.raw], _width(item)) for item in weak]
 
     def objective(self) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -15,14 +14,14 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from stratagp.data import Rules, Source, open_source
+from stratagp.data.files import ParquetFiles
 from stratagp.data.listing import would_read
 from stratagp.data.source import Block, target_names
-from stratagp.errors import InputError
+from stratagp.errors import InputError, RowError
+from stratagp.estimators.regression import Regression
 from stratagp.estimators.targets import check_level
 from stratagp.training.checkpoint import appearing
 from stratagp.training.progress import log
-
-_ROW = re.compile(r"in row (\d+), column")  # as messages about tables name rows, here those of a block
 
 
 def predict_file(estimator: Any, X: Any, out: Any, level: float = 0.95) -> int:
@@ -45,6 +44,8 @@ def predict_file(estimator: Any, X: Any, out: Any, level: float = 0.95) -> int:
     path = _checked_out(out, X)
     names = getattr(estimator, "feature_names_in_", None)
     source = X if isinstance(X, Source) else open_source(X, columns=None if names is None else list(names))
+    if isinstance(source, ParquetFiles):
+        source = source.with_texts(_texts(estimator))
     rows = empty = 0
     with appearing(path) as beside, _writer(beside, path.suffix) as write:
         for block in _all(source, names):
@@ -54,6 +55,13 @@ def predict_file(estimator: Any, X: Any, out: Any, level: float = 0.95) -> int:
     if empty:
         log.warning("predictions in %s are empty for rows with missing values: %d of %d", path, empty, rows)
     return rows
+
+
+def _texts(estimator: Any) -> list[str]:
+    """The columns that were learnt as categories which are texts."""
+    encoder = getattr(getattr(estimator, "inputs_", None), "encoder", None)
+    known = {} if encoder is None else encoder.categories
+    return [name for name, values in known.items() if any(isinstance(value, str) for value in values)]
 
 
 def _checked_out(out: Any, X: Any) -> Path:
@@ -83,9 +91,10 @@ def _predicted(estimator: Any, block: Block, complete: np.ndarray, level: float)
     X = block.take(kept).X if len(kept) else estimator._example  # which says what the columns are
     try:
         found = predicted_columns(estimator, X, level)
+    except RowError as error:
+        raise error.at(block.row(int(kept[error.row])), f"{block.where}: ") from error
     except InputError as error:
-        message = _ROW.sub(lambda row: f"in row {block.first + kept[int(row[1])]}, column", str(error))
-        raise InputError(f"{block.where}: {message}") from error
+        raise InputError(f"{block.where}: {error}") from error
     places = np.maximum(np.cumsum(complete) - 1, 0)
     array = importlib.import_module("pyarrow").array
     return {name: array(values[places], mask=~complete) for name, values in found.items()}
@@ -97,12 +106,27 @@ def predicted_columns(estimator: Any, X: Any, level: float) -> dict[str, np.ndar
         p = estimator.predict_proba(X)
         found = {f"p({label})": p[:, i] for i, label in enumerate(estimator.classes_.tolist())}
         return {"class": estimator.classes_[p.argmax(1)], **found}
-    mean, std = estimator.predict(X, return_std=True)
-    lower, upper = estimator.predict_interval(X, level)
-    columns = {"mean": mean, "std": std, "lower": lower, "upper": upper}
-    if mean.ndim == 1:
+    columns = dict(zip(("mean", "std", "lower", "upper"), _with_interval(estimator, X, level), strict=True))
+    if columns["mean"].ndim == 1:
         return columns
-    return {f"{name} {i}": values[:, i] for name, values in columns.items() for i in range(mean.shape[1])}
+    return {f"{name} {i}": values[:, i] for name, values in columns.items() for i in range(values.shape[1])}
+
+
+def _with_interval(estimator: Any, X: Any, level: float) -> list[np.ndarray]:
+    """Mean, standard deviation and both ends of the interval; in one pass, where the estimator has a way to do that."""
+    check_level(level)
+    if hasattr(estimator, "_with_interval"):
+        found: list[np.ndarray] = estimator._with_interval(X, level)
+        return found
+    if isinstance(estimator, Regression):
+        levels = 0.5 - level / 2, 0.5 + level / 2
+        each = estimator._reduced(
+            estimator._points(X),
+            "y",
+            lambda at, _: [at.total_mean, np.sqrt(at.total_var), *(at.quantile(level) for level in levels)],
+        )
+        return [estimator._shaped(values) for values in each]
+    return [*estimator.predict(X, return_std=True), *estimator.predict_interval(X, level)]
 
 
 @contextmanager

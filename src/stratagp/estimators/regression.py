@@ -21,6 +21,7 @@ from stratagp.estimators.targets import check_level, check_n_samples, check_of, 
 from stratagp.kernels import Sum
 from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.models import ExactPosterior
+from stratagp.training.devices import as_numpy
 
 _CHUNK = 4096  # rows that are predicted at once
 
@@ -129,8 +130,8 @@ class Regression(RegressorMixin):
         if not all(isinstance(belief.posterior, ExactPosterior) for belief in self.beliefs_[0]):
             raise InputError("leave_one_out is in closed form for the exact process with plain noise: refit with those")
         found = [belief.posterior.leave_one_out() for belief in self.beliefs_[0]]
-        mean = torch.cat([each.mean for each in found], 1).numpy()
-        std = torch.cat([each.var for each in found], 1).sqrt().numpy()
+        mean = as_numpy(torch.cat([each.mean for each in found], 1))
+        std = as_numpy(torch.cat([each.var for each in found], 1).sqrt())
         return self._shaped(self.scale_.back(mean)), self._shaped(self.scale_.back_std(std))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, of: str = "y") -> np.ndarray:
@@ -195,7 +196,7 @@ class Regression(RegressorMixin):
     def _function(self, points: Any) -> np.ndarray:
         """The expected standardised function at points, ``n q``."""
         each = [torch.stack([belief.posterior.mean(points) for belief in beliefs], -1) for beliefs in self.beliefs_]
-        return torch.stack(each).mean(0).detach().numpy()
+        return as_numpy(torch.stack(each).mean(0))
 
     def _joint(self, points: Points, noisy: bool) -> tuple[np.ndarray, np.ndarray]:
         """Mean and joint covariance, by the law of total covariance over hyperparameters and missing entries."""
@@ -235,9 +236,9 @@ def _moments(belief: Belief, x: Any, noisy: bool) -> tuple[np.ndarray, np.ndarra
         nodes, log_weights = normal_nodes(1, mean)
         log_noise = belief.log_noise(x)
         noise = (log_noise.mean + log_noise.var.sqrt() * nodes.mT).exp().mT
-        return mean.expand(noise.shape).numpy(), (var + noise).numpy(), log_weights.numpy()
+        return as_numpy(mean.expand(noise.shape)), as_numpy(var + noise), as_numpy(log_weights)
     total = var + belief.noise(x) if noisy else var
-    return mean[None].numpy(), total[None].numpy(), np.zeros(1)
+    return as_numpy(mean[None]), as_numpy(total[None]), np.zeros(1)
 
 
 def _component(belief: Belief, part: int, x: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -249,7 +250,7 @@ def _component(belief: Belief, part: int, x: Any) -> tuple[np.ndarray, np.ndarra
     if not isinstance(part, (int, np.integer)) or not 0 <= part < len(parts):
         raise InputError(f"part must be a summand of the kernel, 0 to {len(parts) - 1}; got {part!r}")
     found = posterior.component(parts[part], x)
-    return found.mean.numpy(), found.var.numpy()
+    return as_numpy(found.mean), as_numpy(found.var)
 
 
 def _insert(whole: Predictive, apart: Predictive, incomplete: np.ndarray, n_draws: int) -> Predictive:

@@ -59,6 +59,8 @@ class GPRegressor(Regression, GPEstimator):
         max_iterations: of L-BFGS; 0 keeps the values as they are given.
         max_epochs: how many times mini-batches go over the data, for inference "stochastic", at least 500 steps; and
             steps up the evidence of all rows for "cg", after a start by the exact process of 2,000 of them.
+        device: where values are learnt and predictions computed: "cpu", "cuda", "cuda:1" or a ``torch.device``. Start
+            values, restarts and the search are the processor's; predictions come back as arrays.
         random_state: seed of restarts, draws and the choice of candidates.
         verbose: print what is done.
 
@@ -91,6 +93,7 @@ class GPRegressor(Regression, GPEstimator):
         n_draws: Any = 50,
         max_iterations: Any = 200,
         max_epochs: Any = 10,
+        device: Any = "cpu",
         random_state: Any = None,
         verbose: Any = False,
     ) -> None:
@@ -109,6 +112,7 @@ class GPRegressor(Regression, GPEstimator):
         self.n_draws = n_draws
         self.max_iterations = max_iterations
         self.max_epochs = max_epochs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
@@ -179,6 +183,10 @@ class GPRegressor(Regression, GPEstimator):
         extra[torch.from_numpy(points.incomplete)] = torch.from_numpy(mean.var(0).mean(1))
         return extra
 
+    def _answers(self) -> dict[str, np.ndarray]:
+        """Of conjugate gradients means alone: deviations would take all rows of the matrix, and all processes."""
+        return {"mean": self.predict(self._example)} if isinstance(self.engine_, Iterative) else super()._answers()
+
     @property
     def residual_(self) -> float:
         """``|y − m − C α| / |y − m|`` of the system that predictions come from, where it is not factored."""
@@ -198,6 +206,10 @@ class GPRegressor(Regression, GPEstimator):
         Far apart, ``n_inducing`` is too small. Where only a lower bound is known, the upper one is infinite.
         """
         check_is_fitted(self, "beliefs_")
+        if isinstance(self.engine_, Iterative):
+            raise NoAttributeError(
+                "evidence_bounds_ are none of inference='cg', which estimates the evidence: see log_marginal_likelihood"
+            )
         if not isinstance(self.engine_, Sparse):
             value = self.log_marginal_likelihood()
             return value, value if isinstance(self.engine_, (Exact, CoKriging)) else math.inf
@@ -206,7 +218,7 @@ class GPRegressor(Regression, GPEstimator):
 
     def _log_unit(self) -> float:
         if isinstance(self.engine_, CoKriging):
-            return float(np.log(self.scale_.scale)[self.engine_.data.x[:, -1].long().numpy()].sum())
+            return float(np.log(self.scale_.scale)[self.engine_.data.x[:, -1].long().cpu().numpy()].sum())
         return super()._log_unit()
 
     def __sklearn_tags__(self) -> Any:

@@ -32,7 +32,7 @@ class Saved:
         """Write the map from rows of numbers to mean and variance, or probabilities, as a graph for other programs.
 
         It is possible for most models of tables and images, with kernels of elementary functions;
-        :func:`stratagp.persistence.export` says for which, and refuses the others.
+        :func:`stratagp.persistence.export.export` says for which, and refuses the others.
 
         Arguments:
             path: of the file, which ends with ``.onnx`` or ``.pt2``.

@@ -121,11 +121,12 @@ def _opened(estimator: Any, X: Any, y: Any, world: World, seed: int) -> Given:
     sample = _sample(seen)
     if sample.y is None:
         raise InputError("X has no targets: give them to the source, as open_source(…, target='price')")
+    whole = seen.rows + seen.held_rows + seen.dropped
     if seen.dropped:
-        log.warning("rows with missing values are left out: %d of %d", seen.dropped, source.rows)
+        log.warning("rows with missing values are left out: %d of %d", seen.dropped, whole)
     if rules.share and not seen.held.keys:
         raise InputError(
-            f"validation={rules.share:g} holds out none of {source.rows:,} rows: give a larger share, or validation=0"
+            f"validation={rules.share:g} holds out none of {whole:,} rows: give a larger share, or validation=0"
         )
     parts = len(source.parts)
     estimator._say(f"{seen.rows:,} row{'s' * (seen.rows != 1)} to train on, in {parts:,} part{'s' * (parts != 1)}")

@@ -26,8 +26,8 @@ class StudentTProcessRegressor(Regression, GPEstimator):
     Arguments:
         dof: degrees of freedom ν above 2, where learning them starts; small values mean an uncertain scale.
         kernel, mean, hyperparameters, n_restarts, standardise, categorical, encoding, missing, max_iterations,
-        random_state, verbose: as in :class:`GPRegressor`; hyperparameters are "map" or "ml". Missing inputs are filled
-        with their expectation in training, and averaged over in prediction.
+        device, random_state, verbose: as in :class:`GPRegressor`; hyperparameters are "map" or "ml". Missing inputs are
+        filled with their expectation in training, and averaged over in prediction.
 
     >>> import numpy as np
     >>> X = np.linspace(0, 10, 40)[:, None]
@@ -50,6 +50,7 @@ class StudentTProcessRegressor(Regression, GPEstimator):
         encoding: Any = "one-hot",
         missing: Any = "raise",
         max_iterations: Any = 200,
+        device: Any = "cpu",
         random_state: Any = None,
         verbose: Any = False,
     ) -> None:
@@ -63,6 +64,7 @@ class StudentTProcessRegressor(Regression, GPEstimator):
         self.encoding = encoding
         self.missing = missing
         self.max_iterations = max_iterations
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 

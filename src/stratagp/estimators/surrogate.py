@@ -20,6 +20,7 @@ from stratagp.errors import InputError
 from stratagp.estimators.targets import as_array, check_of
 from stratagp.models import sobol, surrogate
 from stratagp.models.exact import ExactPosterior
+from stratagp.training.devices import as_numpy
 from stratagp.types import Gaussian
 
 
@@ -162,8 +163,8 @@ def _averaged(gp: Any, belief_of: Callable[[Any], Gaussian]) -> tuple[np.ndarray
     """Mean and standard deviation over draws of the hyperparameters, in the units of the targets."""
     with torch.no_grad():
         found = [[belief_of(belief) for belief in beliefs] for beliefs in gp.beliefs_]
-    means = np.stack([torch.cat([each.mean for each in row], 1).numpy() for row in found])
-    var = np.stack([torch.cat([each.var for each in row], 1).numpy() for row in found]).mean(0) + means.var(0)
+    means = np.stack([as_numpy(torch.cat([each.mean for each in row], 1)) for row in found])
+    var = np.stack([as_numpy(torch.cat([each.var for each in row], 1)) for row in found]).mean(0) + means.var(0)
     mean, std = gp.scale_.back(means.mean(0)), gp.scale_.back_std(np.sqrt(var))
     return (mean[:, 0], std[:, 0]) if gp.one_target_ else (mean, std)
 

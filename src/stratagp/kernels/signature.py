@@ -17,6 +17,7 @@ from stratagp.kernels.settings import above_zero, whole
 from stratagp.parameters import OPEN, Parameter, Value
 
 _FEATURES = 2**18  # of one path, at most
+_DEEPEST = 50
 _CELLS = 2**24  # of a block of features, at most
 
 
@@ -30,7 +31,7 @@ class Signature(ObjectKernel):
     ``l``. It does not change where a path starts or how fast it is run through, unless the options below say so.
 
     Arguments:
-        depth: the highest level.
+        depth: the highest level, at most 50.
         time: whether the place in the sequence, from 0 to 1, is a further column.
         base_point: whether every path starts at the origin, so that paths differ by where they begin.
         scale: that columns are multiplied with, time apart; level ``l`` by its power ``l``.
@@ -54,7 +55,12 @@ class Signature(ObjectKernel):
     ) -> None:
         super().__init__(variance, lengthscale, normalise)
         self.depth, self.scale = whole(depth, "depth"), above_zero(scale, "scale")
+        self._check_depth()
         self.time, self.base_point = time, base_point
+
+    def _check_depth(self) -> None:
+        if self.depth > _DEEPEST:
+            raise InputError(f"depth must be at most {_DEEPEST}, got {self.depth}: the levels below count for nothing")
 
     def compare(self, x: Sequence[Any], z: Sequence[Any]) -> KernelCache:
         """All pairs, in blocks of features."""
@@ -84,6 +90,7 @@ class Signature(ObjectKernel):
     def _blocks(self, paths: Sequence[Tensor]) -> Iterator[slice]:
         if not paths:
             return
+        self._check_depth()
         d = paths[0].shape[1] + self.time
         features = sum(d**level for level in range(self.depth + 1))
         if features > _FEATURES:

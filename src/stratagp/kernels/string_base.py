@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from collections.abc import Set as AbstractSet
+from math import comb
 from typing import Any
 
 from scipy import sparse
@@ -22,6 +23,9 @@ from stratagp.kernels.settings import whole
 from stratagp.kernels.string_patterns import Pattern, count_patterns
 from stratagp.kernels.symbols import Symbols, encode
 from stratagp.parameters import OPEN, Parameter, Value
+
+_MOST_SYMBOLS = 10**6  # of all patterns together
+_FEW = 20  # of a choice that is counted; there are more than a million larger ones
 
 Unknown = Hashable | AbstractSet[Hashable] | list[Hashable]
 
@@ -84,6 +88,28 @@ def skipped_symbols(unknown: Unknown) -> AbstractSet[Hashable]:
     if not isinstance(unknown, Hashable):
         raise InputError(f"unknown must be a symbol, or a set of symbols, got {unknown!r}")
     return set() if unknown is None else {unknown}
+
+
+def choices(n: int, k: int) -> int:
+    """``C(n, k)``, or, where that is at least ``2^20``, a number that is too.
+
+    >>> choices(6, 4), choices(60, 30)
+    (15, 1048576)
+    """
+    few = min(k, n - k)
+    return comb(n, few) if few < _FEW else 2**_FEW
+
+
+def refuse_many(patterns: int, symbols: int, most: int, remedy: str) -> None:
+    """Refuse more than ``most`` patterns, or such that read far too many symbols in all: each is read from each place.
+
+    >>> refuse_many(choices(60, 30), 30, 10**4, "lower g or k")
+    Traceback (most recent call last):
+    stratagp.errors.InputError: more than 10000 words with gaps are too many: lower g or k
+    """
+    if patterns > most or patterns * symbols > _MOST_SYMBOLS:
+        most = min(most, _MOST_SYMBOLS // max(1, symbols))
+        raise InputError(f"more than {most} words with gaps are too many: {remedy}")
 
 
 class CountingKernel(Counted, StringKernel):

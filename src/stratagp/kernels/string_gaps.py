@@ -7,9 +7,12 @@ from typing import Any
 
 from stratagp.errors import InputError
 from stratagp.kernels.settings import share, whole
-from stratagp.kernels.string_base import CountingKernel, Unknown
+from stratagp.kernels.string_base import CountingKernel, Unknown, choices, refuse_many
 from stratagp.kernels.string_patterns import Pattern
 from stratagp.parameters import OPEN, Parameter, Value
+
+_MOST = 2 * 10**4  # patterns of one kind
+_MOST_KINDS = 10**4
 
 
 class Gapped(CountingKernel):
@@ -42,9 +45,14 @@ class Gapped(CountingKernel):
         self.once = decay is None
         if self.k > self.g:
             raise InputError(f"k must be at most g={g}, got {k}: words of k symbols stand in windows of g")
+        self._check_number()
+
+    def _check_number(self) -> None:
+        refuse_many(choices(self.g, self.k), self.k, _MOST, "lower g or k")
 
     def patterns(self) -> list[Pattern]:
         """Each choice of ``k`` places in a window; all are of one kind."""
+        self._check_number()
         chosen = combinations(range(self.g), self.k)
         return [Pattern(at, self.g, (self.decay or 1.0) ** (at[-1] - at[0] + 1 - self.k)) for at in chosen]
 
@@ -78,6 +86,7 @@ class Double(CountingKernel):
     ) -> None:
         super().__init__(unknown, positions, variance, lengthscale, normalise)
         self.k, self.d = whole(k, "k"), whole(d, "d")
+        check_samples(self.samples, self.k, self.d)
 
     def patterns(self) -> list[Pattern]:
         """One for each choice of gaps."""
@@ -113,8 +122,14 @@ class Triple(Double):
         super().__init__(k, d, unknown=unknown, positions=positions, **options)
 
 
+def check_samples(count: int, k: int, d: int) -> None:
+    """Refuse too many choices of gaps."""
+    refuse_many(d ** (count - 1), count * k, _MOST_KINDS, "lower k, or how long gaps may be")
+
+
 def samples(count: int, k: int, d: int) -> list[Pattern]:
     """``count`` words of ``k`` symbols after one another with gaps below ``d``, every choice of gaps its own kind."""
+    check_samples(count, k, d)
     made = []
     for kind, gaps in enumerate(product(range(d), repeat=count - 1)):
         starts = [sum(gaps[:i]) + k * i for i in range(count)]
@@ -143,6 +158,7 @@ class GappyPair(CountingKernel):
     ) -> None:
         super().__init__(unknown, positions, variance, lengthscale, normalise)
         self.k, self.m = whole(k, "k"), whole(m, "m", 0)
+        check_samples(2, self.k, self.m + 1)
 
     def patterns(self) -> list[Pattern]:
         """One for each gap."""

@@ -17,12 +17,14 @@ from stratagp.errors import InputError
 from stratagp.kernels.counts import gram, squared_norms
 from stratagp.kernels.objects import KernelCache
 from stratagp.kernels.settings import share, whole
-from stratagp.kernels.string_base import CountingKernel, StringKernel, Unknown, skipped_symbols
+from stratagp.kernels.string_base import CountingKernel, StringKernel, Unknown, choices, refuse_many, skipped_symbols
 from stratagp.kernels.string_patterns import Pattern, count_patterns
 from stratagp.kernels.symbols import Symbols, encode
 from stratagp.parameters import OPEN, Parameter, Value
 
 _COUNTS = 2**22  # of words with stars, at a time
+_MOST_KINDS = 10**4  # ways to put stars
+_MOST_STARS = 13  # at most m stars of m or more symbols can be put in 2^m ways at least
 
 
 class Spectrum(CountingKernel):
@@ -79,6 +81,7 @@ class Wildcard(CountingKernel):
         self.k, self.m, self.decay = whole(k, "k"), whole(m, "m", 0), share(decay, "decay")
         if self.m >= self.k:
             raise InputError(f"m must be less than k={k}, got {m}: a word needs a symbol")
+        check_stars(self.k, self.m)
 
     def patterns(self) -> list[Pattern]:
         """The symbols outside each choice of at most ``m`` stars, every choice a kind of its own."""
@@ -88,8 +91,15 @@ class Wildcard(CountingKernel):
         return f"k={self.k}, m={self.m}, decay={self.decay:g}"
 
 
+def check_stars(k: int, stars: int) -> None:
+    """Refuse words of ``k`` symbols with at most ``stars`` stars where these can be put in too many ways."""
+    ways = 2**stars if stars > _MOST_STARS else sum(choices(k, own) for own in range(stars + 1))
+    refuse_many(ways, k, _MOST_KINDS, "lower k or m")
+
+
 def starred(k: int, m: int, decay: float = 1.0, solid: bool = False) -> list[Pattern]:
     """All ways to read a word of ``k`` symbols except at most ``m`` of them; those with fewer stars come first."""
+    check_stars(k, m)
     kept = [left for stars in range(m + 1) for left in combinations(range(k), k - stars)]
     return [Pattern(left, k, decay ** (k - len(left)), kind, solid) for kind, left in enumerate(kept)]
 
@@ -126,6 +136,7 @@ class Mismatch(StringKernel):
         self.k, self.m = whole(k, "k"), whole(m, "m", 0)
         if self.m >= self.k:
             raise InputError(f"m must be less than k={k}, got {m}: all words would be alike")
+        check_stars(self.k, min(2 * self.m, self.k))
         if alphabet is None:
             raise InputError("Mismatch needs an alphabet, its symbols or their number: a word may become any other")
         self.alphabet = alphabet
@@ -168,8 +179,9 @@ class Mismatch(StringKernel):
     def _starred_counts(self, text: Symbols) -> Iterator[tuple[float, sparse.csr_array]]:
         """Counts of words with stars, some patterns at a time, and the weight of their inner products in the kernel."""
         step = max(1, _COUNTS // max(1, len(text.codes)))
+        every = self.patterns()
         for stars, weight in enumerate(pair_weights(self.k, self.m, self._size)):
-            patterns = [pattern for pattern in self.patterns() if len(pattern.offsets) == self.k - stars]
+            patterns = [pattern for pattern in every if len(pattern.offsets) == self.k - stars]
             for first in range(0, len(patterns) if weight else 0, step):
                 yield float(weight), count_patterns(text, patterns[first : first + step], self.positions)
 

@@ -133,6 +133,16 @@ class Chain(Parameterised):
             beliefs = self._beliefs(x, whole=True)
             return torch.cat([self.likelihood.quantiles(_double(belief), levels) for belief in beliefs], 1)
 
+    def predict_with_quantiles(self, x: Any, levels: Sequence[float]) -> tuple[Gaussian, Float[Tensor, "l n p"]]:
+        """What :meth:`predict` and :meth:`quantiles` say, from one computation of beliefs where both need the same."""
+        moments = isinstance(self.layer, Stack) and self.layer.propagate == "moments"
+        if moments and isinstance(self.observed, GaussianNoise):
+            return self.predict(x), self.quantiles(x, levels)
+        with torch.no_grad():
+            beliefs = self._beliefs(x, whole=True)
+            found = [(predict(self.likelihood, b), self.likelihood.quantiles(_double(b), levels)) for b in beliefs]
+            return _joined([each for each, _ in found]), torch.cat([ends for _, ends in found], 1)
+
     def log_predictive(self, x: Any, y: Any) -> Float[Tensor, " n"]:
         """``log p(yₙ | xₙ)`` of each row: the score of predictions."""
         targets = self._chunks(table(y, "y"), "y", whole=True)

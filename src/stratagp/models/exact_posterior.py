@@ -136,8 +136,8 @@ class ExactPosterior(Process):
         """
         prior = self.prior.draw(n_features, generator)
         with torch.no_grad():
-            epsilon = torch.randn(self.noise.shape, generator=generator, dtype=self.noise.dtype) * self.noise.sqrt()
-            gap = self.residual + self.prior.mean(self.x) - prior(self.x) - epsilon
+            normal = torch.randn(self.noise.shape, generator=generator, dtype=self.noise.dtype).to(self.noise)
+            gap = self.residual + self.prior.mean(self.x) - prior(self.x) - normal * self.noise.sqrt()
             weights = torch.cholesky_solve(gap[:, None], self.factor).squeeze(-1)
         return lambda x: self._in_chunks(x, lambda rows: prior(rows) + self.prior.kernel(rows, self.x) @ weights)
 

@@ -66,9 +66,10 @@ def row_noise(model: Any, y: Float[Tensor, "n *q"], noise: Any = None) -> Tensor
 
 def refuse_contradictions(x: Any, y: Float[Tensor, "n *q"], noise: Tensor) -> None:
     """Equal points with different targets and no noise: no function passes through both."""
-    exact = (noise.detach() == 0).expand(len(y)).nonzero()[:, 0]
-    if not isinstance(x, Tensor) or not len(exact):
+    without = noise.detach() == 0
+    if not isinstance(x, Tensor) or not without.any():
         return
+    exact = without.expand(len(y)).nonzero()[:, 0]
     _, group = x.detach()[exact].unique(dim=0, return_inverse=True)
     first = torch.full_like(exact, len(y)).scatter_reduce(0, group, exact, "amin")[group]
     differ = (y[exact] != y[first]).reshape(len(exact), -1).any(1)

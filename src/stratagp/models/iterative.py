@@ -29,7 +29,7 @@ from stratagp.models.row_blocks import RowBlocks
 from stratagp.models.solver import ROUGH, Solver
 from stratagp.training.progress import log
 
-_USELESS = 1.0  # of a residual: zeros leave as much
+_USELESS = 0.95  # of a residual: zeros leave 1, and what is near it predicts as if there were no data
 
 
 class Estimate(NamedTuple):
@@ -110,6 +110,7 @@ class IterativeGP(ObservedProcess):
         for step in range(steps):
             climber.zero_grad()
             levels = [self.noise] * y.shape[1] if noises is None else noises()
+            _refuse_no_noise(*levels)
             history.append(self._climb(x, y, levels, generator, moving))
             if penalty is not None:
                 penalty().backward()
@@ -178,8 +179,7 @@ class IterativeGP(ObservedProcess):
 
     def _data(self, x: Any, y: Any, noise: Any, several: bool = True) -> tuple[Any, Tensor, Tensor]:
         x, y, given = super()._data(x, y, noise, several)
-        if not bool((given > 0).all()):
-            raise InputError("noise must be above 0 for conjugate gradients: use ExactGP without noise")
+        _refuse_no_noise(given)
         return x, y, given
 
     def _solver(self, x: Any, noise: Float[Tensor, " n"], blocks: RowBlocks | None = None) -> Solver:
@@ -191,6 +191,7 @@ class IterativeGP(ObservedProcess):
         """The evidence; ``C⁻¹`` times the residual and random columns; and ``P⁻¹`` times the latter."""
         z = solver.near.draw(self.n_probes, generator)
         found = solver.solve(torch.cat([residual[:, None], z], 1), ROUGH)
+        _warn_of_rest(float(found.residual.max()), found.iterations)
         near = solver.near.solve(z)
         logs = (z * near).sum(0) * log_quadratures(found.columns(1))
         determinant = solver.near.log_determinant() + logs.mean()
@@ -221,6 +222,22 @@ class IterativeGP(ObservedProcess):
         if rest.requires_grad:
             rest.backward()
         return Estimate(sum(each.value for each in estimates), math.hypot(*(each.error for each in estimates)))
+
+
+def _refuse_no_noise(*levels: Tensor) -> None:
+    if not all(bool((level > 0).all()) for level in levels):
+        raise InputError("noise must be above 0 for conjugate gradients: use ExactGP without noise")
+
+
+def _warn_of_rest(residual: float, iterations: int) -> None:
+    """Say so where an evidence comes from solutions that are no more than begun."""
+    if not residual <= 2 * ROUGH:  # the recurrence ends below ROUGH, but for rounding
+        warnings.warn(
+            f"conjugate gradients left a residual of {residual:.1e} after {iterations} iterations: the log evidence "
+            "and its slope are rough; more noise would help, and of IterativeGP a larger rank or most",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
 
 def _push(blocks: RowBlocks, left: Float[Tensor, "n s"], right: Float[Tensor, "n s"]) -> None:

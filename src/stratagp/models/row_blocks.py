@@ -1,7 +1,7 @@
 """The covariance of many rows as something to multiply by: blocks of rows, shared among processes.
 
-A process has a stretch of the rows of ``K``. Where these fit into memory in single precision they are kept; otherwise
-they are computed anew for each product. What a process has multiplied, all of them then know.
+A process has a stretch of the rows of ``K``. Where these fit into memory they are kept, in single precision unless more
+is asked for; otherwise they are computed anew for each product. What a process has multiplied, all of them then know.
 """
 
 from __future__ import annotations
@@ -65,8 +65,14 @@ class RowBlocks:
         """Some rows of ``K``, with gradients where they are enabled."""
         return self.kernel(self.x[rows], self.x)
 
+    def refine(self) -> None:
+        """Let all products be in the precision of the kernel: its rows are kept so where they fit, or not at all."""
+        if self.kept is not None and self.kept.dtype == torch.float32:
+            self.kept = None  # which makes room
+            self.kept = self._all(torch.float64) if self._fit(8) else None
+
     def __matmul__(self, v: Float[Tensor, "n s"]) -> Float[Tensor, "n s"]:
-        """``K v``, to single precision where rows are kept."""
+        """``K v``, in the precision of the rows that are kept."""
         if self.kept is None:
             return self.exact(v)
         found = torch.zeros_like(v)
@@ -88,19 +94,19 @@ class RowBlocks:
         self.world.copy_first([same])
         return same
 
-    def _fit(self) -> bool:
+    def _fit(self, bytes_each: int = 4) -> bool:
         """Whether the rows of each process fit into what it may take of its device's memory."""
         free = _free_memory(self._device())
-        own = free is None or 4 * len(self.own) * len(self.x) <= _SHARE * free
+        own = free is None or bytes_each * len(self.own) * len(self.x) <= _SHARE * free
         return all(self.world.all_have(own))
 
     def _device(self) -> torch.device:
         with torch.no_grad():
             return self.kernel.diag(self.x[:1]).device
 
-    def _all(self) -> Float[Tensor, "r n"]:
+    def _all(self, dtype: torch.dtype = torch.float32) -> Float[Tensor, "r n"]:
         with torch.no_grad():
-            kept = torch.empty(len(self.own), len(self.x), dtype=torch.float32, device=self._device())
+            kept = torch.empty(len(self.own), len(self.x), dtype=dtype, device=self._device())
             for rows in self.chunks():
                 kept[rows.start - self.own.start : rows.stop - self.own.start] = self.block(rows)
         return kept

@@ -14,6 +14,7 @@ from stratagp.models.row_blocks import RowBlocks
 
 ROUGH = 1e-3  # residual of a solve within training, and of one that the next round refines
 _ROUNDS = 5  # of refinement, each of which gains about three digits
+_MARGIN = 100  # how much larger the noise must be than what rounding to single precision does to the matrix
 
 
 class Bounded(NamedTuple):
@@ -33,6 +34,9 @@ class Bounded(NamedTuple):
 class Solver:
     """``C⁻¹ b`` for ``C = K + diag(noise)``.
 
+    Rows of ``K`` in single precision are those of another matrix, off by some ``√n`` roundings, which need not be
+    positive definite. They serve where the noise is far above that; elsewhere products are in double precision.
+
     Arguments:
         blocks: ``K``.
         noise: the noise variance of each row, positive.
@@ -42,10 +46,13 @@ class Solver:
 
     def __init__(self, blocks: RowBlocks, noise: Float[Tensor, " n"], rank: int, most: int) -> None:
         self.blocks, self.noise, self.most = blocks, noise, most
+        rounding = torch.finfo(torch.float32).eps * len(noise) ** 0.5 * float(blocks.kernel.diag(blocks.x).max())
+        if blocks.world.from_first(float(noise.min()) < _MARGIN * rounding):
+            blocks.refine()
         self.near = LowRankPlusDiagonal(blocks.pivoted(rank), noise)
 
     def solve(self, b: Float[Tensor, "n s"], tolerance: float, enough: float = math.inf) -> Solution:
-        """To a residual by the recurrence; products are those of rows that are kept, in single precision."""
+        """To a residual by the recurrence; products are those of rows that are kept."""
         world = self.blocks.world
         return conjugate_gradients(
             self._product, b, self.near.solve, tolerance, self.most, enough, lambda flags: world.copy_first([flags])

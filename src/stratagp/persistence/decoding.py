@@ -6,6 +6,7 @@ bytes for, and no node can stand for more memory than the file takes.
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
@@ -18,16 +19,18 @@ from stratagp.errors import ModelFileError
 from stratagp.persistence.encoding import DEEPEST, MODULE_FIELDS
 from stratagp.persistence.frames import made_frame
 from stratagp.persistence.letters import read_letters, read_texts
-from stratagp.persistence.limits import check_layer, refuse_large
+from stratagp.persistence.limits import check_layer, largest_square, refuse_large, refuse_wide
 from stratagp.persistence.nodes import Node, listed, mapping, number, only, read_plain, size, texts
-from stratagp.persistence.registry import Trust, attributes_of, classes, functions
+from stratagp.persistence.registry import ADDED, Trust, attributes_of, classes, functions
 from stratagp.persistence.tensors import TensorReader
+from stratagp.persistence.unfolding import refuse_alike, refuse_growth
 
 _FIELDS = frozenset({"class", "state"})
 _OF_MODULES = frozenset({"parameters", "buffers", "modules", "passing", "training"})
 _METHODS = ("score", "noise", "log_noise", "encode")  # that are held apart from their objects
 _KEYS = (str, int, float, bool, bytes, type(None), tuple, frozenset, np.generic, Tensor, nn.Module)
 _GROWTH = 10**6  # values that shared lists may stand for, beside those that are written: to hash them takes as long
+_LARGE = 1000  # whole numbers of more than 64 bits
 
 
 class Decoder:
@@ -44,6 +47,7 @@ class Decoder:
         self._open: set[int] = set()
         self._states: set[int] = set()  # memory of the states of generators
         self._count = self._written = 0  # values, with shared ones as often as they are met, and nodes
+        self._large = 0
         self._axes: set[int] = set()
 
     def read(self) -> Any:
@@ -57,7 +61,13 @@ class Decoder:
         for i, node in enumerate(self._nodes):
             if "class" in node:
                 self._fill(self._made[i], node)
-        return self._referred(0)
+        found = self._referred(0)
+        refuse_growth(found)
+        square = largest_square(self.tensors.named.values())
+        for i, node in enumerate(self._nodes):
+            if "class" in node:
+                refuse_wide(self._made[i], square)
+        return found
 
     def value(self, node: Node, depth: int = 0) -> Any:
         """The value of a node."""
@@ -78,12 +88,22 @@ class Decoder:
         return self._plain(kind, content)
 
     def _plain(self, kind: str, content: Any) -> Any:
+        self._large += kind == "int"
+        if self._large > _LARGE:
+            raise ModelFileError(f"it has more than {_LARGE} whole numbers of so many digits")
         try:
-            return read_plain(kind, content)
+            found = read_plain(kind, content)
         except ModelFileError:
             raise
         except Exception as error:
             raise ModelFileError(f"it has a {kind[:40]!r} that cannot be read ({type(error).__name__})") from error
+        self._count += len(found) if kind == "range" else 0
+        self._check_growth()
+        return found
+
+    def _check_growth(self) -> None:
+        if self._count - self._written > _GROWTH:
+            raise ModelFileError("shared lists, or ranges, in it stand for too many values")
 
     def _referred(self, index: Any) -> Any:
         index = size(index, len(self._nodes))
@@ -97,8 +117,7 @@ class Decoder:
             self._open.discard(index)
         else:
             self._count += self._sizes.get(index, 0)
-            if self._count - self._written > _GROWTH:
-                raise ModelFileError("shared lists in it stand for too many values")
+            self._check_growth()
         return self._made[index]
 
     def _reference(self, node: dict[str, Any], depth: int) -> Any:
@@ -109,19 +128,19 @@ class Decoder:
         ((kind, content),) = node.items()
         values = [self.value(own, depth) for own in listed(content)]
         made = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}[kind]
-        if kind in ("set", "frozenset") and not all(isinstance(value, _KEYS) for value in values):
-            raise ModelFileError("a set in it holds what sets cannot hold")
+        if kind in ("set", "frozenset"):
+            if not all(isinstance(value, _KEYS) for value in values):
+                raise ModelFileError("a set in it holds what sets cannot hold")
+            refuse_alike(values)
         return made(values)
 
     def _dict(self, node: dict[str, Any], depth: int) -> dict[Any, Any]:
         only(node, "dict")
-        found: dict[Any, Any] = {}
-        for item in listed(node["dict"]):
-            key, value = (self.value(part, depth) for part in listed(item, 2))
-            if not isinstance(key, _KEYS):
-                raise ModelFileError("a dictionary in it has a key that cannot be one")
-            found[key] = value
-        return found
+        items = [[self.value(part, depth) for part in listed(item, 2)] for item in listed(node["dict"])]
+        if not all(isinstance(key, _KEYS) for key, _ in items):
+            raise ModelFileError("a dictionary in it has a key that cannot be one")
+        refuse_alike([key for key, _ in items])
+        return dict(items)
 
     def _named(self, node: dict[str, Any], depth: int) -> Any:
         only(node, "named", "values")
@@ -229,6 +248,10 @@ class Decoder:
         if isinstance(made, nn.Module):
             self._fill_module(made, node, known)
             check_layer(made)
+        written = {key for kind in ("state", "parameters", "buffers", "modules") for key in node.get(kind, {})}
+        for (owner, key), value in ADDED.items():
+            if owner == name and key not in written:
+                made.__dict__[key] = copy.deepcopy(value)
 
     def _fill_module(self, made: nn.Module, node: dict[str, Any], known: frozenset[str] | None) -> None:
         kinds: dict[str, tuple[type, dict[str, Any]]] = {

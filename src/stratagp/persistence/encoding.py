@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from stratagp.errors import InputError
+from stratagp.errors import InputError, ModelFileError
 from stratagp.persistence.frames import frame_columns
 from stratagp.persistence.letters import write_texts
-from stratagp.persistence.limits import axes, refuse_large
+from stratagp.persistence.limits import axes, largest_square, refuse_large, refuse_wide
 from stratagp.persistence.nodes import Node, plain
 from stratagp.persistence.registry import attributes_of, classes, name_of
 from stratagp.persistence.tensors import TensorWriter
@@ -47,10 +47,15 @@ class Encoder:
 
     def check(self) -> None:
         """Refuse numbers that no decoder would take."""
-        sizes = axes(self.tensors.named.values())
-        for owner in filter(_is_object, self._held):
-            for key, value in vars(owner).items():
-                refuse_large(owner, key, value, sizes)
+        tensors = self.tensors.named.values()
+        sizes, square = axes(tensors), largest_square(tensors)
+        try:
+            for owner in filter(_is_object, self._held):
+                for key, value in vars(owner).items():
+                    refuse_large(owner, key, value, sizes)
+                refuse_wide(owner, square)
+        except ModelFileError as error:
+            raise InputError(f"save: {error}; fit with smaller ones, or keep the model in memory") from error
 
     def value(self, value: Any, where: str, depth: int = 0) -> Node:
         """The node of a value; ``where`` it is, for messages and for the names of tensors."""

@@ -11,6 +11,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,12 @@ def export(model: Any, path: str | os.PathLike[str], format: str = "onnx") -> No
     list of categories; scaling is inside. (Of images, ``x`` is float32 and has their shape.) It gives
 
     - of regression ``mean`` and ``variance``, ``n p``, of observations in the units of the targets;
-    - of classification ``probabilities``, ``n c``, in the order of ``classes_``.
+    - of classification ``probabilities``, ``n c``, in the order of ``classes_``,
 
-    A description with the names of columns, categories and classes is in the file, as JSON: ``metadata_props`` of ONNX
-    under "stratagp", ``extra_files`` of torch as "stratagp.json".
+    and NaN for rows that the model would refuse: with missing or infinite entries, or numbers that are of no category.
+
+    A description with the names and kinds of columns, categories and classes is in the file, as JSON:
+    ``metadata_props`` of ONNX under "stratagp", ``extra_files`` of torch as "stratagp.json".
 
     ``docs/model_files.md`` has a table of the models for which this is possible. The graph has to answer about two rows
     as the model does before anything is written; whatever cannot be exported is refused.
@@ -75,14 +78,9 @@ def export(model: Any, path: str | os.PathLike[str], format: str = "onnx") -> No
         with InPlainOperations() if format == "onnx" else nullcontext():
             graph.check(model)  # which also fills caches of constants, before tensors are those of a trace
             program = _program(graph)
-        content = _onnx(program, graph) if format == "onnx" else None
-        with appearing(target) as beside:
-            if content is not None:
-                beside.write_bytes(content)
-                return
-            written = beside.with_name(f"{beside.name}.pt2")
-            torch.export.save(program, written, extra_files={f"{ABOUT}.json": json.dumps(graph.about)})
-            written.replace(beside)
+        content = _onnx(program, graph) if format == "onnx" else _torch(program, graph)
+    with appearing(target) as beside:
+        beside.write_bytes(content)
 
 
 class ModelGraph(nn.Module):
@@ -118,15 +116,21 @@ class ModelGraph(nn.Module):
             self.register_buffer("scale", torch.from_numpy(np.array(model.scale_.scale)))
         self.about = {
             "model": type(model).__name__,
+            "library": f"stratagp {version('stratagp')}",
             **self.inputs.about,
             "classes": [str(label) for label in getattr(model, "classes_", [])],
             "outputs": ["probabilities"] if self.of_classes else ["mean", "variance"],
         }
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        """``mean`` and ``variance``, or ``probabilities``."""
+        """``mean`` and ``variance``, or ``probabilities``; NaN for rows that the model would refuse."""
+        known = self.inputs.known(x)
         with torch.no_grad():
-            found: tuple[Tensor, ...] = self.answer(self.inputs(x))
+            found = self._answered(torch.where(known.reshape(-1, *[1] * (x.dim() - 1)), x, 0.0))
+        return tuple(torch.where(known, part, torch.nan) for part in found)
+
+    def _answered(self, x: Tensor) -> tuple[Tensor, ...]:
+        found: tuple[Tensor, ...] = self.answer(self.inputs(x))
         if self.of_classes:
             return (found[0].double(),)
         p = found[0].shape[-1]  # an observation may have columns that are not predicted, such as censoring
@@ -175,13 +179,24 @@ def _program(graph: ModelGraph) -> Any:
     example = torch.zeros(3, *graph.inputs.shape, dtype=graph.inputs.dtype)
     rows = {0: torch.export.Dim("n", min=1, max=2**31)}
     try:
-        return torch.export.export(graph, (example,), dynamic_shapes=(rows,), strict=False)
+        found = torch.export.export(graph, (example,), dynamic_shapes=(rows,), strict=False)
     except Exception as error:
         first = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
         raise UnsupportedError(
             f"export: torch cannot trace a part of this {graph.about['model']}, such as a network with "
             f"spectral=True, or a linear kernel of hidden values ({first}): save the model instead"
         ) from error
+    for part in found.graph_module.modules():
+        for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
+            node.meta.pop("stack_trace", None)  # which names files of this machine
+    return found
+
+
+def _torch(program: Any, graph: ModelGraph) -> bytes:
+    """The bytes of a torch program, with the description beside it."""
+    written = io.BytesIO()
+    torch.export.save(program, written, extra_files={f"{ABOUT}.json": json.dumps(graph.about)})
+    return written.getvalue()
 
 
 def _onnx(program: Any, graph: ModelGraph) -> bytes:
@@ -196,6 +211,8 @@ def _onnx(program: Any, graph: ModelGraph) -> bytes:
         ) from error
     assert found is not None
     proto = found.model_proto
+    for node in proto.graph.node:
+        del node.metadata_props[:]
     _rename(proto.graph, dict(zip(names, graph.about["outputs"], strict=True)))
     proto.metadata_props.add(key=ABOUT, value=json.dumps(graph.about, ensure_ascii=False))
     return bytes(proto.SerializeToString())

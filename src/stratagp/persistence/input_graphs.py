@@ -30,7 +30,8 @@ class InputGraph(nn.Module):
         self.images = hasattr(inputs, "shape")
         self.dtype = torch.float32 if self.images else torch.float64
         encoder = getattr(inputs, "encoder", None)
-        self.sizes: dict[int, int] = {} if encoder is None or encoder.encoding == "codes" else encoder.sizes
+        self.categories: dict[int, int] = {} if encoder is None else encoder.sizes
+        self.sizes = {} if encoder is None or encoder.encoding == "codes" else self.categories
         self.shape = tuple(inputs.shape) if self.images else (int(model.n_features_in_),)
         for name, value, default in (("centre", inputs.centre, 0.0), ("spread", inputs.scale, 1.0)):
             given = torch.tensor(default) if value is None else value.clone()
@@ -44,6 +45,14 @@ class InputGraph(nn.Module):
         elif self.sizes:
             x = torch.cat([self._block(x[:, i : i + 1], i) for i in range(self.shape[0])], 1)
         return (x - self.centre) / self.spread
+
+    def known(self, x: Tensor) -> Tensor:
+        """Which rows the model has an answer to, ``n 1``: all entries are finite, and codes those of categories."""
+        fine = (x - x == 0).flatten(1).all(1, keepdim=True)
+        for place, size in self.categories.items():
+            column = x[:, place : place + 1]
+            fine = fine & (column == torch.arange(size).to(column)).any(1, keepdim=True)
+        return fine
 
     def _block(self, column: Tensor, place: int) -> Tensor:
         """A column as it is, or the indicators of its category."""
@@ -78,8 +87,10 @@ def _refuse_objects(inputs: Any) -> None:
 
 
 def _columns(model: Any, encoder: Any) -> dict[str, Any]:
-    """The columns of ``x`` in their order, and the categories of those that have some, in theirs."""
+    """The columns of ``x`` in their order, what each is, and the categories of those that have some, in theirs."""
     names = [str(name) for name in getattr(model, "feature_names_in_", [])]
     names = names or [f"x{i}" for i in range(int(model.n_features_in_))]
     known = {} if encoder is None else encoder.categories
-    return {"columns": names, "categories": {str(name): [str(value) for value in own] for name, own in known.items()}}
+    kinds = ["number"] * len(names) if encoder is None else list(encoder._kinds)
+    categories = {str(name): [str(value) for value in own] for name, own in known.items()}
+    return {"columns": names, "kinds": kinds, "categories": categories}

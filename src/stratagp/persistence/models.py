@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import platform
 import re
@@ -17,8 +18,9 @@ import torch
 
 from stratagp.errors import InputError, ModelFileError
 from stratagp.persistence.decoding import Decoder
+from stratagp.persistence.description import read_config, reading
 from stratagp.persistence.encoding import Encoder
-from stratagp.persistence.files import check_target, read_config, read_tensors, reading, write_model
+from stratagp.persistence.files import check_target, read_tensors, write_model
 from stratagp.persistence.nodes import texts
 from stratagp.persistence.registry import Trust, refuse_strangers
 
@@ -26,12 +28,7 @@ _RELATIVE, _ABSOLUTE = 1e-4, 1e-6  # of the answers of another machine, beside t
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 _LEFT_BY_FIT = ("beliefs_", "model_", "residuals_", "scores_", "levels_", "temperature_")
 _CALIBRATIONS = 10  # of one model, at most
-_ABOUT: dict[str, tuple[type, ...]] = {  # what save writes
-    **dict.fromkeys(("class", "inference", "calibrated"), (str,)),
-    **dict.fromkeys(("columns", "classes"), (list,)),
-    **dict.fromkeys(("arguments", "categories", "scaled"), (dict,)),
-    **dict.fromkeys(("features", "bytes"), (int,)),
-}
+_ROWS = 2  # of the example, at most
 _SHOWN = 200  # letters of an argument in the description
 
 
@@ -109,42 +106,6 @@ def load(path: str | os.PathLike[str], trust: Sequence[str] = ()) -> Any:
     return model
 
 
-def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a saved model is, from ``config.json`` alone: class, arguments, columns, versions, size.
-
-    The values are plain texts, numbers, lists and dictionaries, as whoever wrote the file has put them there.
-
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from stratagp import GPRegressor
-    >>> X = np.linspace(0, 6, 20)[:, None]
-    >>> gp = GPRegressor().fit(X, np.sin(X[:, 0]))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     gp.save(f"{folder}/model")
-    ...     describe(f"{folder}/model")["class"]
-    'GPRegressor'
-    """
-    folder = Path(path)
-    with reading(folder):
-        config = read_config(folder)
-        about, library, tensors = config["about"], config["library"], config["tensors"]
-        if not all(isinstance(part, dict) for part in (about, library, tensors)):
-            raise ModelFileError("its description is none")
-        _check_about({**about, "bytes": tensors.get("bytes")})
-        return {**about, "library": library, "format": config["version"], "bytes": tensors.get("bytes")}
-
-
-def _check_about(about: dict[str, Any]) -> None:
-    """Refuse a description whose parts are of other types than ``save`` writes; one that is missing does no harm."""
-    for name, kinds in _ABOUT.items():
-        value = about.get(name)
-        inside = value.values() if name == "categories" and isinstance(value, dict) else [value]
-        texts_in = [text for part in inside if isinstance(part, list) for text in part]
-        wrong = value is not None and type(value) not in kinds
-        if wrong or not all(isinstance(text, str) for text in texts_in):
-            raise ModelFileError(f"its description has something else than is due as {name!r}: save the model anew")
-
-
 def _is_fitted(model: Any) -> bool:
     return any(name in getattr(model, "__dict__", {}) for name in _LEFT_BY_FIT)
 
@@ -189,9 +150,26 @@ def _check_estimator(model: Any) -> None:
         _check_estimator(inner)
     if not hasattr(model, "get_params") or not hasattr(model, "_answers") or not _is_fitted(model):
         raise ModelFileError("what it holds is no fitted estimator")
-    missing = [name for name in model._get_param_names() if not hasattr(model, name)]
-    if missing:
-        raise ModelFileError(f"the argument {missing[0]!r} of {type(model).__name__} is missing")
+    _take_defaults(model)
+    _check_example(vars(model).get("_example", ()), getattr(vars(model).get("inputs_"), "takes_views", False))
+
+
+def _take_defaults(model: Any) -> None:
+    """Give a model the defaults of arguments that its class did not have when it was saved."""
+    for name, argument in inspect.signature(type(model).__init__).parameters.items():
+        if name in model._get_param_names() and not hasattr(model, name):
+            if argument.default is inspect.Parameter.empty:
+                raise ModelFileError(f"the argument {name!r} of {type(model).__name__} is missing")
+            setattr(model, name, argument.default)
+
+
+def _check_example(example: Any, views: bool) -> None:
+    """Refuse a test about more rows than ``save`` asks about; of views, each has so many."""
+    if views and isinstance(example, (dict, list)):
+        for part in example.values() if isinstance(example, dict) else example:
+            _check_example(part, False)
+    elif len(example) > _ROWS:
+        raise ModelFileError(f"its test asks about {len(example)} rows, but {_ROWS} are due")
 
 
 def _answers(model: Any) -> dict[str, np.ndarray]:

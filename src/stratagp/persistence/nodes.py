@@ -15,11 +15,12 @@ import numpy as np
 import torch
 from torch.distributions import constraints
 
-from stratagp.errors import ModelFileError
+from stratagp.errors import InputError, ModelFileError
 from stratagp.parameters import Open
 
 LARGEST = 2**63  # whole numbers from here on are written as texts
 _DIGITS = 400
+_LONGEST_RANGE = 10**6
 _SCALARS = re.compile(r"[<>|=]([biuf][1248]|f16|[mM]8(\[\d*[A-Za-z]+\])?)")
 _DTYPES = {str(d).removeprefix("torch."): d for d in (torch.float32, torch.float64, torch.float16, torch.bfloat16)}
 _DTYPES |= {str(d).removeprefix("torch."): d for d in (torch.int8, torch.int16, torch.int32, torch.int64)}
@@ -70,6 +71,17 @@ def _float(value: float) -> Node:
     return value if math.isfinite(value) else {"float": repr(value)}
 
 
+def _length(value: range) -> int:
+    """``len(value)``, which fails above 2⁶³."""
+    return (value[-1] - value[0]) // value.step + 1 if value else 0
+
+
+def _range(value: range) -> Node:
+    if _length(value) > _LONGEST_RANGE:
+        raise InputError(f"save: a model file cannot hold {value}, of more than {_LONGEST_RANGE} numbers: give a slice")
+    return {"range": [value.start, value.stop, value.step]}
+
+
 _WRITERS: dict[type, Callable[[Any], Node]] = {
     int: lambda value: value if -LARGEST <= value < LARGEST else {"int": str(value)},
     float: _float,
@@ -77,7 +89,7 @@ _WRITERS: dict[type, Callable[[Any], Node]] = {
     complex: lambda value: {"complex": [_float(value.real), _float(value.imag)]},
     bytes: lambda value: {"bytes": base64.b64encode(value).decode()},
     slice: lambda value: {"slice": [plain(value.start), plain(value.stop), plain(value.step)]},
-    range: lambda value: {"range": [value.start, value.stop, value.step]},
+    range: _range,
     torch.dtype: lambda value: {"dtype": str(value).removeprefix("torch.")},
     torch.device: lambda value: {"device": str(value)},
     torch.Size: lambda value: {"size": list(value)},
@@ -181,6 +193,11 @@ def _read_slice(content: Any) -> slice:
     return slice(start, stop, step)
 
 
+def _read_range(content: Any) -> range:
+    found = range(*map(number, content))
+    return found if _length(found) <= _LONGEST_RANGE else _refuse("a range of too many numbers")
+
+
 def _read_constraint(content: Any) -> Any:
     name, *bounds = content
     if name in _BOUNDED and len(bounds) == len(_BOUNDED[name]):
@@ -209,7 +226,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "number": _read_number,
     "text": _read_text,
     "slice": _read_slice,
-    "range": lambda content: range(*map(number, content)),
+    "range": _read_range,
     "dtype": lambda content: _DTYPES[content],
     "numpy dtype": _read_dtype,
     "device": _read_device,

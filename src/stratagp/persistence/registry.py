@@ -47,6 +47,7 @@ _LAYERS = "AdaptiveAvgPool2d BatchNorm1d BatchNorm2d Conv2d Dropout ELU Embeddin
 _LAYERS += " LeakyReLU Linear MaxPool2d ModuleDict ModuleList ParameterList ReLU Sequential SiLU Sigmoid Softplus Tanh"
 _FUNCTIONS = ("kernels.fingerprint", "kernels.molecule_graph", "kernels.read_smiles")
 _TORCH_FUNCTIONS = "abs asinh atan cos cosh erf exp expm1 log log1p log2 log10 relu sigmoid sin sinh sqrt square tanh"
+ADDED: dict[tuple[str, str], Any] = {}  # what attributes are in files from before they were: by class and name
 _OF_ESTIMATORS = {"n_features_in_", "feature_names_in_"}  # which validation sets
 
 
@@ -157,7 +158,8 @@ def refuse_strangers(nodes: Node, trust: Trust) -> None:
         if isinstance(node, dict):
             names = [node.get(key) for key in ("class", "named", "function")]
             found |= {name for name in names if isinstance(name, str)}
-            rest += node.values()
+            for part in node.values():  # those of an object are attributes by name, and a name may be "function"
+                rest += part.values() if "class" in node and isinstance(part, dict) else [part]
         elif isinstance(node, list):
             rest += [part for part in node if isinstance(part, (dict, list))]
     own = classes().keys() | functions().keys()

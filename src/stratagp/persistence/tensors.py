@@ -91,7 +91,7 @@ class TensorReader:
     """Gives tensors back; each as a copy of its own, in aligned memory."""
 
     def __init__(self, named: dict[str, Tensor]) -> None:
-        self._named = named
+        self.named = named
         self._made: dict[str, Tensor] = {}
         self.used: set[str] = set()
         self._arrays: set[str] = set()  # of which there are copies
@@ -99,15 +99,15 @@ class TensorReader:
     @property
     def sizes(self) -> set[int]:
         """All numbers that are the length of an axis of a tensor that is not empty."""
-        return axes(self._named.values())
+        return axes(self.named.values())
 
     def _find(self, name: Any) -> Tensor:
         texts(name)
-        if name not in self._named:
+        if name not in self.named:
             raise ModelFileError(f"there is no tensor {name!r} in the tensor file")
         self.used.add(name)
         if name not in self._made:
-            self._made[name] = self._named[name].clone()
+            self._made[name] = self.named[name].clone()
         return self._made[name]
 
     def tensor(self, node: dict[str, Any]) -> Tensor:

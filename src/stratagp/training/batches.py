@@ -124,6 +124,6 @@ def rows(data: Any, index: Tensor | slice, dtype: torch.dtype) -> Tensor:
     tensor([[4., 5.]])
     """
     if isinstance(data, Tensor):
-        return (data[index] if isinstance(index, slice) else data.index_select(0, index)).to(dtype)
+        return (data[index] if isinstance(index, slice) else data.index_select(0, index.to(data.device))).to(dtype)
     chosen = np.asarray(data[index if isinstance(index, slice) else index.numpy()])
     return torch.from_numpy(np.ascontiguousarray(chosen) if chosen.flags.writeable else chosen.copy()).to(dtype)

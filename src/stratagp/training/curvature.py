@@ -219,7 +219,7 @@ def _rows(
             yield Hyperparameter(name, value, math.nan, math.nan, math.nan, True)
             continue
         (slope,) = torch.autograd.grad(free[i], parameter.raw, retain_graph=True)
-        spread = covariance.std(slope.flatten().double(), start)
+        spread = covariance.std(slope.flatten().double().cpu(), start)
         yield Hyperparameter(name, value, *_transformed(biject_to(constraint), free[i].detach(), spread), True)
 
 

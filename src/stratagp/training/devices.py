@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 import os
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor, nn
 
 from stratagp.errors import InputError
 
@@ -39,3 +43,50 @@ def _numbered(device: torch.device) -> torch.device:
     """A CUDA device of its own for each process of this machine, as far as there are enough."""
     rank, count = os.environ.get("LOCAL_RANK"), torch.cuda.device_count() if device.type == "cuda" else 0
     return torch.device("cuda", int(rank) % count) if rank and count and device.index is None else device
+
+
+def as_numpy(values: Tensor) -> np.ndarray:
+    """Values in double precision, for the user, wherever they were computed."""
+    return values.detach().double().cpu().numpy()
+
+
+def is_elsewhere(module: nn.Module) -> bool:
+    """Whether a module is on another device than the processor."""
+    return any(tensor.device.type != "cpu" for tensor in (*module.parameters(), *module.buffers()))
+
+
+def to_processor(value: Any, known: dict[int, Any] | None = None) -> Any:
+    """A copy with every tensor inside on the processor; what parts of it share, they share in the copy too.
+
+    It looks into modules, lists, tuples, dictionaries, bound methods and objects of this library. All else is kept as
+    it is.
+
+    Arguments:
+        known: copies that were made already, by the identity of what they are copies of.
+    """
+    known = {} if known is None else known
+    if id(value) not in known:
+        known[id(value)] = _to_processor(value, known)
+    return known[id(value)]
+
+
+def _to_processor(value: Any, known: dict[int, Any]) -> Any:
+    if isinstance(value, nn.Module):
+        copied = copy.deepcopy(value).cpu()
+        known |= {id(old): new for old, new in zip(value.parameters(), copied.parameters(), strict=True)}
+        return copied
+    if isinstance(value, Tensor):
+        return value.cpu()
+    if isinstance(value, dict):
+        return {to_processor(key, known): to_processor(part, known) for key, part in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(to_processor(part, known) for part in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(to_processor(part, known) for part in value)
+    if inspect.ismethod(value):
+        return getattr(to_processor(value.__self__, known), value.__name__)
+    if type(value).__module__.startswith("stratagp.") and hasattr(value, "__dict__"):
+        copied = known[id(value)] = copy.copy(value)
+        copied.__dict__.update({name: to_processor(part, known) for name, part in vars(value).items()})
+        return copied
+    return value
