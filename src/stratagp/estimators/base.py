@@ -235,7 +235,10 @@ class GPEstimator(Saved, BaseEstimator, ABC):
     def _train(self, engine: Engine) -> None:
         """Learn the engine's values by the chosen criterion, and condition on them."""
         self.result_: Any
-        engine.to(find_device(self.device))
+        device = find_device(self.device)
+        if device.type != "cpu" and self.inputs_.objects:
+            raise InputError(f"device={str(self.device)!r} is for kernels over columns: objects need device='cpu'")
+        engine.to(device)
         criterion = Criterion(self.hyperparameters, engine.module, engine.score, self._centres)
         if isinstance(engine, TrainedBySteps):
             penalty = criterion.log_prior if self.hyperparameters == "map" else None
