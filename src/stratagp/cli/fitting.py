@@ -169,9 +169,10 @@ def _without_gaps(
         console.warn(f"{int(gaps.sum())} of {len(y)} rows lack inputs ({where}), which are averaged over")
         return X, y, True
     if not options["drop_missing"]:
+        able = "" if options["log"] else "--model exact or sparse does, "
         raise InputError(
-            f"{int(gaps.sum())} of {len(y)} rows lack inputs ({where}), which {choice.model} does not fill: --model "
-            "exact or sparse does, --drop-missing leaves such rows out"
+            f"{int(gaps.sum())} of {len(y)} rows lack inputs ({where}), which {choice.model} does not fill: {able}"
+            "--drop-missing leaves such rows out"
         )
     console.warn(f"{int(gaps.sum())} of {len(y)} rows lack inputs ({where}) and are left out")
     return X[~gaps], y[~gaps], False
