@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -30,7 +31,7 @@ class RowBlocks:
     Arguments:
         kernel: the covariance function.
         x: the points of all rows.
-        keep: whether this process keeps its rows in single precision; where it is None, if they fit into memory.
+        keep: whether this process keeps its rows; where it is None, if they fit into memory.
 
     >>> from stratagp import kernels as k
     >>> x = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
@@ -40,12 +41,16 @@ class RowBlocks:
     """
 
     def __init__(self, kernel: Kernel, x: Any, keep: bool | None = None) -> None:
-        self.kernel, self.x, self.world = kernel, x, World()
+        self.kernel, self.x, self.world, self.keep, self.dtype = kernel, x, World(), keep, torch.float32
         self._pivoted: tuple[int, Tensor] | None = None
         n = len(x)
         first, stop = (n * each // self.world.size for each in (self.world.rank, self.world.rank + 1))
         self.own = range(first, stop)
-        self.kept = self._all() if (self._fit() if keep is None else keep) else None
+
+    @cached_property
+    def kept(self) -> Tensor | None:
+        """The rows of this process, where they are kept; they are made when they are first multiplied by."""
+        return self._all() if (self._fit() if self.keep is None else self.keep) else None
 
     def pivoted(self, rank: int) -> Float[Tensor, "r n"]:
         """``R`` with ``RᵀR ≈ K``, of at most so many rows; made once, however many systems it serves."""
@@ -66,10 +71,10 @@ class RowBlocks:
         return self.kernel(self.x[rows], self.x)
 
     def refine(self) -> None:
-        """Let all products be in the precision of the kernel: its rows are kept so where they fit, or not at all."""
-        if self.kept is not None and self.kept.dtype == torch.float32:
-            self.kept = None  # which makes room
-            self.kept = self._all(torch.float64) if self._fit(8) else None
+        """Let all products be in double precision: rows are kept so where they fit, or not at all."""
+        if self.dtype != torch.float64:
+            self.dtype = torch.float64
+            self.__dict__.pop("kept", None)  # which others, of more noise, have made
 
     def __matmul__(self, v: Float[Tensor, "n s"]) -> Float[Tensor, "n s"]:
         """``K v``, in the precision of the rows that are kept."""
@@ -94,19 +99,19 @@ class RowBlocks:
         self.world.copy_first([same])
         return same
 
-    def _fit(self, bytes_each: int = 4) -> bool:
+    def _fit(self) -> bool:
         """Whether the rows of each process fit into what it may take of its device's memory."""
         free = _free_memory(self._device())
-        own = free is None or bytes_each * len(self.own) * len(self.x) <= _SHARE * free
+        own = free is None or self.dtype.itemsize * len(self.own) * len(self.x) <= _SHARE * free
         return all(self.world.all_have(own))
 
     def _device(self) -> torch.device:
         with torch.no_grad():
             return self.kernel.diag(self.x[:1]).device
 
-    def _all(self, dtype: torch.dtype = torch.float32) -> Float[Tensor, "r n"]:
+    def _all(self) -> Float[Tensor, "r n"]:
         with torch.no_grad():
-            kept = torch.empty(len(self.own), len(self.x), dtype=dtype, device=self._device())
+            kept = torch.empty(len(self.own), len(self.x), dtype=self.dtype, device=self._device())
             for rows in self.chunks():
                 kept[rows.start - self.own.start : rows.stop - self.own.start] = self.block(rows)
         return kept
