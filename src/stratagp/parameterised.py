@@ -107,6 +107,12 @@ class Parameterised(nn.Module):
         return self
 
     @property
+    def noise_parameter(self) -> Parameter | None:
+        """The noise variance of the targets, where the module has one."""
+        own = self._modules.get("noise")
+        return own if isinstance(own, Parameter) else None
+
+    @property
     def has_priors(self) -> bool:
         """Whether any parameter has a prior."""
         return any(item.parameter.prior is not None for item in self.named_values())

@@ -19,9 +19,10 @@ from stratagp import likelihoods as lik
 from stratagp import positive
 from stratagp.errors import InputError
 from stratagp.estimators import AutoGPClassifier, AutoGPRegressor
-from stratagp.estimators.named_likelihoods import LOCATION_SCALE, OTHERS
+from stratagp.estimators.named_likelihoods import NUMBERS
 from stratagp.posteriors import DiagonalGaussian, MixturePosterior
 from stratagp.priors import Normal
+from tests.training_length import make_steps
 
 STEPS = 12
 
@@ -29,7 +30,7 @@ STEPS = 12
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
     """Toys need no thousand steps."""
-    monkeypatch.setattr("stratagp.estimators.batched.Batched.least_steps", STEPS)
+    make_steps(monkeypatch, STEPS)
 
 
 def regressor(**options):
@@ -76,11 +77,11 @@ def draws(name):
 
 
 def test_every_name_has_a_toy():
-    for name in (*LOCATION_SCALE, *OTHERS):
+    for name in NUMBERS:
         assert len(draws(name)[0]) == 200
 
 
-@pytest.mark.parametrize("name", [*LOCATION_SCALE, *OTHERS])
+@pytest.mark.parametrize("name", NUMBERS)
 def test_every_likelihood_finds_the_expectation(name):
     y, truth = draws(name)
     gp = regressor(likelihood=name, max_epochs=25).fit(X, y)
@@ -276,11 +277,11 @@ def test_validation_holds_rows_out_and_patience_ends_early():
     y, _ = draws("gaussian")
     gp = regressor(validation=0.25, patience=3, max_epochs=300).fit(X, y)
     (history,) = gp.histories_
-    assert len(gp.engine_.data.y) == 150
+    assert len(gp.fitted_.data.y) == 150
     assert history.ending == "no more progress"
     assert len(history.scores) < 300
     assert int(np.argmax(history.scores)) == len(history.scores) - 101  # the best, and 100 steps that were waited for
-    held = np.setdiff1d(X[:, 0], gp.engine_.data.x[:, 0].numpy())
+    held = np.setdiff1d(X[:, 0], gp.fitted_.data.x[:, 0].numpy())
     rows = np.isin(X[:, 0], held)
     kept = gp.log_density(X[rows], y[rows]).mean() + np.log(gp.scale_.scale[0])
     assert kept == pytest.approx(max(history.scores), abs=1e-4)

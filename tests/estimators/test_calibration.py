@@ -20,6 +20,7 @@ from stratagp import (
     metrics,
 )
 from stratagp.errors import InputError
+from tests.training_length import make_steps
 
 N, ROUNDS, TEST = 39, 250, 100
 
@@ -174,7 +175,7 @@ def test_temperature_undoes_a_power(wrong_about_classes):
 
 def test_distribution_functions_agree_with_quantiles(monkeypatch):
     """``cdf`` of the two families of regressors, at quantiles of theirs."""
-    monkeypatch.setattr(AutoGPRegressor, "least_steps", 20)
+    make_steps(monkeypatch, 20)
     X, y = rows(150, np.random.default_rng(10))
     quick = {"n_inducing": 10, "max_epochs": 1, "random_state": 0}
     deep = WishartProcessRegressor(dof=2, n_inducing=5, max_iterations=5)
@@ -224,8 +225,8 @@ def test_too_few_rows_say_how_many_are_needed(too_sure, level, needed):
 
 
 def test_errors_name_the_argument(too_sure, wrong_about_classes, monkeypatch):
-    monkeypatch.setattr(AutoGPRegressor, "least_steps", 5)
-    monkeypatch.setattr(DKLRegressor, "least_steps", 5)
+    make_steps(monkeypatch, 5)
+    make_steps(monkeypatch, 5)
     X, y = rows(50, np.random.default_rng(14))
     Z, t = labels(50, np.random.default_rng(14))
     two = GPRegressor(max_iterations=0).fit(X, np.column_stack([y, y]))

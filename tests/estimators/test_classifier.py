@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from sklearn.datasets import load_iris, make_moons
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF as SkRBF
@@ -15,7 +14,7 @@ from sklearn.metrics import log_loss
 from stratagp import kernels as k
 from stratagp.errors import InputError
 from stratagp.estimators import GPClassifier
-from stratagp.estimators.class_engines import Labelled
+from stratagp.recipes import choose
 
 X, T = make_moons(80, noise=0.2, random_state=0)
 NEW, TRUTH = make_moons(300, noise=0.2, random_state=1)
@@ -84,9 +83,9 @@ def test_frames_with_categories():
 
 
 def test_average_over_hyperparameters(monkeypatch):
-    monkeypatch.setattr("stratagp.estimators.hyperparameters.WARM_UP", 25)
+    monkeypatch.setattr("stratagp.recipes.search.WARM_UP", 25)
     gp = GPClassifier(k.RBF(), hyperparameters="bayes", n_draws=3, random_state=0).fit(X[:15], T[:15])
-    assert len(gp.beliefs_) == 3
+    assert len(gp.fitted_.draws) == 3
     np.testing.assert_allclose(gp.predict_proba(NEW).sum(1), 1)
     assert gp.score(NEW, TRUTH) > 0.7
 
@@ -108,7 +107,7 @@ def test_prediction_in_chunks_is_the_same(monkeypatch):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_mini_batches(n_classes, monkeypatch):
-    monkeypatch.setattr("stratagp.estimators.stochastic._LEAST_STEPS", 100)
+    monkeypatch.setattr("stratagp.recipes.stochastic._LEAST_STEPS", 100)
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(1500, 2))
     labels = np.digitize(rows.sum(1) + 0.1 * rng.normal(size=1500), [0.0, 1.0][: n_classes - 1])
@@ -116,5 +115,5 @@ def test_mini_batches(n_classes, monkeypatch):
     gp.fit(rows[:1200], labels[:1200])
     assert gp.score(rows[1200:], labels[1200:]) > 0.92
     np.testing.assert_allclose(gp.predict_proba(rows).sum(1), 1, rtol=1e-6)
-    assert GPClassifier()._choose(Labelled(rows, torch.zeros(10_000), 2), k.RBF())[0] == "stochastic"
+    assert choose.of_classes("auto", 10_000, 2, False, "map")[0] == "stochastic"
     assert "lengthscale" in str(gp.hyperparameters_)

@@ -56,7 +56,7 @@ def elsewhere(monkeypatch):
 
 def fitted(make, y, device):
     model = make().set_params(device=device)
-    model.least_steps = 2
+    model.max_epochs = 2
     return model.fit(table()[0], y)
 
 
@@ -99,7 +99,7 @@ def test_a_stream_is_trained_on_elsewhere(tmp_path, elsewhere):
     np.save(tmp_path / "X.npy", X)
     source = s.data.Arrays(np.load(tmp_path / "X.npy", mmap_mode="r"), y)
     model = s.AutoGPRegressor(n_inducing=5, device=elsewhere, **FAST)
-    model.least_steps = 4
+    model.max_epochs = 4
     model.fit(source, checkpoint=tmp_path / "run")
     is_there(model, elsewhere)
     is_there(model.fit(source, checkpoint=tmp_path / "run"), elsewhere)
@@ -110,7 +110,7 @@ def test_a_fit_goes_on_elsewhere(tmp_path, monkeypatch):
     """The device is no part of what must be the same, and the state of optimisers goes where parameters are."""
     X, y = table()
     model = s.AutoGPRegressor(n_inducing=5, **FAST)
-    model.least_steps = 4
+    model.max_epochs = 4
     here = model.fit(X, y, checkpoint=tmp_path).predict(X)
     again = model.set_params(device=torch.device("cpu")).fit(X, y, checkpoint=tmp_path)
     assert again.predict(X).tolist() == here.tolist()

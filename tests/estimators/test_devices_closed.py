@@ -10,7 +10,6 @@ import torch
 import stratagp as s
 from stratagp import kernels as k
 from stratagp.errors import InputError
-from stratagp.estimators.engines import TrainedBySteps
 from stratagp.training.devices import to_processor
 from tests.without_values import OneDevice, answer_questions
 
@@ -56,7 +55,7 @@ def places(model):
 
 def slope_is_known(model):
     """The gradient that training climbs by, of models that know their score without samples."""
-    if not isinstance(model.engine_, TrainedBySteps):
+    if model.fitted_.learnt is not None:
         assert model.log_marginal_likelihood(eval_gradient=True)[1].shape == model.theta_.shape
 
 
@@ -117,7 +116,7 @@ def test_missing_inputs_and_weights_elsewhere(elsewhere):
 
 
 def test_draws_of_hyperparameters_elsewhere(elsewhere, monkeypatch):
-    monkeypatch.setattr(s.estimators.hyperparameters, "WARM_UP", 2)
+    monkeypatch.setattr(s.recipes.search, "WARM_UP", 2)
     X, y = table()
     model = s.GPRegressor(hyperparameters="bayes", n_draws=2, n_restarts=0, device=elsewhere, **QUICK).fit(X, y)
     assert model.predict(X, return_std=True)[1].shape == (20,)
@@ -136,10 +135,6 @@ def test_copies_for_the_processor_answer_alike_and_share_what_was_shared(name):
         part.data.fill_(0.0)
     assert np.isfinite(model.theta_).all()
     assert model.theta_.any()
-    if hasattr(again, "criterion_"):
-        assert again.criterion_.module is again.model_
-        assert again.criterion_.score.__self__ is again.engine_
-        raws = {id(part) for part in again.model_.parameters()}
-        assert {id(raw) for raw, _, _ in again.criterion_.weak} <= raws
+    assert again.fitted_.module is again.model_
     assert isinstance(again.device, str)
     assert torch.device(again.device).type == "cpu"

@@ -13,6 +13,7 @@ from stratagp import positive
 from stratagp.errors import InputError
 from stratagp.estimators import DFGPClassifier, DFGPRegressor, WishartProcessRegressor
 from stratagp.likelihoods import GaussianNoise
+from tests.training_length import make_steps
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, size=(300, 3))
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::stratagp.errors.ConvergenceWarn
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
     """Toys need no thousand steps."""
-    monkeypatch.setattr("stratagp.estimators.deep_process.DeepProcessEstimator.least_steps", 12)
+    make_steps(monkeypatch, 12)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -17,6 +17,7 @@ from stratagp.errors import InputError
 from stratagp.estimators import DKLClassifier, DKLRegressor
 from stratagp.priors import Normal
 from stratagp.training.loop import History
+from tests.training_length import make_steps
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, size=(500, 3))
@@ -30,7 +31,7 @@ SIDES = np.where(IMAGES[:, :7].mean((1, 2)) > IMAGES[:, 7:].mean((1, 2)), "top",
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
     """Toys need no thousand steps."""
-    monkeypatch.setattr("stratagp.estimators.deep_kernel.DKLEstimator.least_steps", 12)
+    make_steps(monkeypatch, 12)
 
 
 SMALL = {"network": [24, 4], "grid_size": 20, "network_rate": 0.02, "rate": 0.03, "random_state": 0}
@@ -209,8 +210,8 @@ def test_spectral_networks_can_be_stored():
 def test_the_only_row_of_a_class_is_trained_on(seed):
     labels = np.array(["common"] * 59 + ["rare"])
     dkl = classifier(pretrain_epochs=2, max_epochs=2, validation=0.4, random_state=seed).fit(X[:60], labels)
-    assert dkl.engine_.data.y.max() == 1
-    assert len(dkl.engine_.data.y) == 36
+    assert dkl.fitted_.data.y.max() == 1
+    assert len(dkl.fitted_.data.y) == 36
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (14, 10), (3, 9, 9)])
@@ -248,7 +249,7 @@ def test_networks_that_know_single_precision_alone():
 
 
 def test_an_interrupted_network_is_not_trained_further(monkeypatch, caplog):
-    monkeypatch.setattr("stratagp.estimators.deep_kernel.pretrain", lambda *_, **__: History(ending="interrupted"))
+    monkeypatch.setattr("stratagp.recipes.dkl.pretrain", lambda *_, **__: History(ending="interrupted"))
     dkl = regressor().fit(X, Y)
     assert [history.ending for history in dkl.histories_] == ["interrupted"]
     assert "training of the network alone ended early (interrupted)" in caplog.text

@@ -19,6 +19,7 @@ from stratagp.estimators import (
     GPRegressor,
     StudentTProcessRegressor,
 )
+from tests.training_length import make_steps
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
@@ -30,7 +31,7 @@ CLASSIFIERS = [GPClassifier(), AutoGPClassifier(), DKLClassifier()]
 
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
-    monkeypatch.setattr("stratagp.estimators.deep_kernel.DKLEstimator.least_steps", 5)
+    make_steps(monkeypatch, 5)
 
 
 def regressor(**options):

@@ -12,6 +12,7 @@ import pytest
 from stratagp import kernels as k
 from stratagp.errors import InputError
 from stratagp.estimators import DFGPRegressor, GPDRFRegressor, GPRegressor
+from tests.training_length import make_steps
 
 RNG = np.random.default_rng(0)
 WORDS = ["".join(RNG.choice(list("abcd"), size=8)) for _ in range(120)]
@@ -23,7 +24,7 @@ Y = 4 * SHARE + np.sin(FRAME["area"].to_numpy())
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Toys need no thousands of steps."""
-    monkeypatch.setattr("stratagp.estimators.deep_features.DeepFeaturesEstimator.least_steps", 80)
+    make_steps(monkeypatch, 80)
 
 
 def small(view_kernels: Any, **given: Any) -> GPDRFRegressor:
@@ -34,7 +35,7 @@ def small(view_kernels: Any, **given: Any) -> GPDRFRegressor:
 @pytest.fixture(scope="module")
 def fitted() -> GPDRFRegressor:
     model = small({"word": k.Spectrum(1)})
-    model.least_steps = 200  # as a fixture of the module it is made before steps are few
+    model.max_epochs = 200  # as a fixture of the module it is made before steps are few
     return model.fit(FRAME, Y)
 
 

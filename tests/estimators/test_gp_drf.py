@@ -19,6 +19,7 @@ from stratagp.estimators import (
     GPDRFClassifier,
     GPDRFRegressor,
 )
+from tests.training_length import make_steps
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, size=(300, 2))
@@ -31,7 +32,7 @@ LABELS = np.where(np.median(PAIRS) < PAIRS, "many", "few")
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Toys need no thousands of steps."""
-    monkeypatch.setattr("stratagp.estimators.deep_features.DeepFeaturesEstimator.least_steps", 80)
+    make_steps(monkeypatch, 80)
 
 
 def small(**given: Any) -> dict[str, Any]:
@@ -54,7 +55,7 @@ CHECKED = {"width": 2, "n_features": 8, "n_samples": 1, "max_epochs": 1, "rate":
     ]
 )
 def test_scikit_learn_accepts_them(estimator: Any, check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stratagp.estimators.deep_features.DeepFeaturesEstimator.least_steps", 10)
+    make_steps(monkeypatch, 10)
     check(estimator)
 
 
@@ -106,7 +107,7 @@ def test_regression_of_words() -> None:
 
 
 def test_variational_processes_of_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AutoGPClassifier, "least_steps", 60)
+    make_steps(monkeypatch, 60)
     model = AutoGPClassifier(k.Spectrum(1), n_inducing=40, max_epochs=30, rate=0.05, random_state=0).fit(WORDS, LABELS)
     assert model.score(WORDS, LABELS) > 0.9
     assert model.predict(["aaaaa"]) == ["many"]

@@ -36,7 +36,7 @@ def test_weights_and_several_targets():
     exact = GPRegressor(inference="exact", **options).fit(X, both, sample_weight=np.r_[np.ones(30), 2 * np.ones(30)])
     cg = GPRegressor(inference="cg", **options).fit(X, both, sample_weight=np.r_[np.ones(30), 2 * np.ones(30)])
     exact.model_.load_state_dict(cg.model_.state_dict())
-    exact.beliefs_ = [exact.engine_.condition()]
+    exact.fitted_.draws = [exact.fitted_.condition()]
     np.testing.assert_allclose(cg.predict(X[:9]), exact.predict(X[:9]), atol=1e-5)
 
 

@@ -19,6 +19,7 @@ from stratagp.estimators import (
     GPDRFRegressor,
     GPRegressor,
 )
+from tests.training_length import make_steps
 
 RNG = np.random.default_rng(0)
 WORDS = ["".join(RNG.choice(list("abcd"), size=8)) for _ in range(60)]
@@ -29,7 +30,7 @@ NUMBERS = RNG.normal(size=(60, 2))
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages need no training."""
-    monkeypatch.setattr("stratagp.estimators.deep_features.DeepFeaturesEstimator.least_steps", 10)
+    make_steps(monkeypatch, 10)
 
 
 def small(*kernel: Any, **given: Any) -> GPDRFRegressor:

@@ -19,7 +19,7 @@ from stratagp import (
 )
 from stratagp.data import Frame, open_source
 from stratagp.errors import InputError
-from stratagp.estimators.predicting import predicted_columns
+from stratagp.estimators.prediction_files import predicted_columns
 
 
 def table(n=300, seed=0):
@@ -29,7 +29,7 @@ def table(n=300, seed=0):
 
 
 def quick(estimator):
-    estimator.least_steps = 5
+    estimator.max_epochs = 5
     return estimator
 
 

@@ -20,7 +20,7 @@ from stratagp import bounded, means, positive, priors
 from stratagp import kernels as k
 from stratagp.errors import InputError
 from stratagp.estimators import GPRegressor
-from stratagp.estimators.assembly import choose
+from stratagp.recipes import choose
 
 
 def sine(n=60, noise=0.1, seed=0, d=1):
@@ -244,13 +244,13 @@ def test_priors_count_in_map():
 
 
 def test_average_over_hyperparameters_is_wider(monkeypatch):
-    monkeypatch.setattr("stratagp.estimators.hyperparameters.WARM_UP", 50)
+    monkeypatch.setattr("stratagp.recipes.search.WARM_UP", 50)
     X, y = sine(12, noise=0.3)
     far = np.array([[3.0], [10.0]])
     point = GPRegressor(k.RBF()).fit(X, y)
     gp = GPRegressor(k.RBF(), hyperparameters="bayes", n_draws=8, random_state=0).fit(X, y)
-    assert len(gp.beliefs_) == 8
-    lengthscales = {belief[0].posterior.prior.kernel.lengthscale.item() for belief in gp.beliefs_}
+    assert len(gp.fitted_.draws) == 8
+    lengthscales = {targets[0].process.prior.kernel.lengthscale.item() for targets in gp.fitted_.draws}
     assert len(lengthscales) > 4
     _, std = gp.predict(far, return_std=True)
     assert std[0] > 0.9 * point.predict(far, return_std=True)[1][0]
@@ -303,13 +303,13 @@ def test_auto_says_what_it_chose_and_why(caplog):
     assert gp.inference_ == "exact"
     assert "60 rows" in gp.inference_reason_
     assert any("exact" in record.message for record in caplog.records)
-    kind, why = choose(GPRegressor(), 100_000, k.RBF())
+    kind, why = choose.of_numbers("auto", 100_000, None, False, 500, "map")
     assert (kind, "100000" in why) == ("sparse", True)
-    assert choose(GPRegressor(), 1_000_000, k.RBF())[0] == "stochastic"
+    assert choose.of_numbers("auto", 1_000_000, None, False, 500, "map")[0] == "stochastic"
     with pytest.raises(InputError, match="loo"):
-        choose(GPRegressor(hyperparameters="loo"), 100_000, k.RBF())
+        choose.of_numbers("auto", 100_000, None, False, 500, "loo")
     with pytest.raises(InputError, match="bayes"):
-        choose(GPRegressor(hyperparameters="bayes"), 1_000_000, k.RBF())
+        choose.of_numbers("auto", 1_000_000, None, False, 500, "bayes")
 
 
 def test_known_noise_of_each_row():
@@ -350,7 +350,7 @@ def test_life_in_scikit_learn(fitted):
 def test_prediction_in_chunks_is_the_same(fitted, monkeypatch):
     X = np.linspace(0, 6, 25)[:, None]
     whole = fitted.predict(X, return_std=True)
-    monkeypatch.setattr("stratagp.estimators.regression._CHUNK", 10)
+    monkeypatch.setattr("stratagp.models.fitted._ROWS", 10)
     for part, one in zip(fitted.predict(X, return_std=True), whole, strict=True):
         np.testing.assert_allclose(part, one, rtol=1e-12)
     np.testing.assert_allclose(fitted.predict(X), whole[0], rtol=1e-12)
@@ -379,7 +379,7 @@ def test_kernels_on_a_category_by_its_name():
 
 
 def test_mini_batches_come_close_to_exact(monkeypatch):
-    monkeypatch.setattr("stratagp.estimators.stochastic._LEAST_STEPS", 100)
+    monkeypatch.setattr("stratagp.recipes.stochastic._LEAST_STEPS", 100)
     X, y = sine(1000, noise=0.3)
     Y = np.stack([y, np.cos(X[:, 0])], 1)
     exact = GPRegressor(k.RBF(), inference="exact", n_restarts=0).fit(X[:300], y[:300])
@@ -426,12 +426,12 @@ def test_correlated_outputs_are_one_gaussian():
     Y = np.column_stack([y, y**2])
     Y[3, 1] = np.nan
     gp = GPRegressor(k.RBF() + k.Matern(0.5), outputs="correlated", max_iterations=0).fit(X, Y)
-    engine = gp.engine_
+    engine = gp.fitted_
     with torch.no_grad():
         scale = gp.scale_.scale[engine.data.x[:, -1].long()]
         cov = (
             np.outer(scale, scale)
-            * (engine.model.kernel(engine.data.x) + torch.diag(engine.model.noise[engine.data.x[:, -1].long()])).numpy()
+            * (engine.prior.kernel(engine.data.x) + torch.diag(engine.prior.noise[engine.data.x[:, -1].long()])).numpy()
         )
     seen = ~np.isnan(Y.T.ravel())
     mean = np.repeat(gp.scale_.mean, 15)[seen]
@@ -445,7 +445,7 @@ def test_components_add_up():
     wave, wave_std = gp.predict_component(X, 0, return_std=True)
     line = gp.predict_component(X, 1)
     np.testing.assert_allclose(wave + line + y.mean(), gp.predict(X), rtol=1e-9)
-    belief = gp.beliefs_[0][0].posterior.component(gp.kernel_.parts[0], torch.from_numpy(X))
+    belief = gp.fitted_.draws[0][0].process.component(gp.kernel_.parts[0], torch.from_numpy(X))
     np.testing.assert_allclose(wave_std, y.std() * belief.var[:, 0].sqrt(), rtol=1e-9)
     with pytest.raises(InputError, match="part must be a summand of the kernel, 0 to 1"):
         gp.predict_component(X, 2)
@@ -519,10 +519,10 @@ def test_missing_entries_do_not_depend_on_other_rows():
 
 
 def test_bounded_parameters_are_sampled_inside(monkeypatch):
-    monkeypatch.setattr("stratagp.estimators.hyperparameters.WARM_UP", 40)
+    monkeypatch.setattr("stratagp.recipes.search.WARM_UP", 40)
     X, y = sine(15)
     gp = GPRegressor(k.RBF(lengthscale=bounded(2, 0.01, 100)), hyperparameters="bayes", n_draws=5, random_state=0)
-    drawn = [belief[0].posterior.prior.kernel.lengthscale.item() for belief in gp.fit(X, y).beliefs_]
+    drawn = [targets[0].process.prior.kernel.lengthscale.item() for targets in gp.fit(X, y).fitted_.draws]
     assert all(0.3 < value < 20 for value in drawn)
 
 

@@ -86,7 +86,7 @@ def test_draws_of_hyperparameters_are_averaged_over():
     x = np.linspace(-3, 3, 12)[:, None]
     models = [GPRegressor(k.RBF(scale, variance=1.0), max_iterations=0).fit(x, np.sin(x[:, 0])) for scale in (0.5, 2.0)]
     both = models[0]
-    both.beliefs_ = [model.beliefs_[0] for model in models]  # as draws would be held
+    both.fitted_.draws = [model.fitted_.draws[0] for model in models]  # as draws would be held
     mean, own = both.predict([[4.0]], return_std=True)
     assert predict_uncertain(both, [[4.0]], [0.0]) == (pytest.approx(mean, rel=1e-6), pytest.approx(own, rel=1e-4))
     mean, own = both.predict([[0.5]], return_std=True, of="f")

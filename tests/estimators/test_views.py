@@ -11,6 +11,7 @@ import pytest
 from stratagp import kernels as k
 from stratagp.errors import InputError
 from stratagp.estimators import DFGPClassifier, DFGPRegressor, WishartProcessRegressor
+from tests.training_length import make_steps
 
 RNG = np.random.default_rng(0)
 TEXTS = ["".join(RNG.choice(list("abcd"), size=8)) for _ in range(120)]
@@ -25,7 +26,7 @@ def common(a: str, b: str) -> float:
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Toys need no hundreds of steps."""
-    monkeypatch.setattr("stratagp.estimators.deep_process.DeepProcessEstimator.least_steps", 12)
+    make_steps(monkeypatch, 12)
 
 
 def regressor(**options: Any) -> DFGPRegressor:

@@ -17,6 +17,7 @@ from stratagp.errors import InputError, StrataGPError
 from stratagp.estimators import GPRegressor
 from tests.persistence import estimators as makers
 from tests.persistence.estimators import MAKERS, fitted, numbers, table
+from tests.training_length import make_steps
 
 QUESTIONS = {
     "predict": lambda m, X: m.predict(X),
@@ -94,7 +95,7 @@ def test_every_estimator_is_tried():
 @pytest.mark.filterwarnings("ignore::stratagp.errors.ConvergenceWarning")
 @pytest.mark.parametrize("name", ["exact", "frame", "laplace", "autogp", "rich"])
 def test_a_loaded_estimator_fits_again_to_the_same(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(stratagp.AutoGPRegressor, "least_steps", 5)
+    make_steps(monkeypatch, 5)
     model, X = fitted(name)
     model.save(tmp_path / "model")
     X, y = (X, np.arange(6.0)) if name == "frame" else (table(), numbers(table()))
@@ -121,7 +122,7 @@ def test_what_was_tied_stays_tied(tmp_path):
 
 def test_a_setting_of_the_class_may_be_changed(tmp_path):
     model = stratagp.AutoGPRegressor(n_inducing=5, max_epochs=1, random_state=0)
-    model.least_steps = 3
+    model.max_epochs = 3
     model.fit(table(), numbers(table())).save(tmp_path / "model")
     assert stratagp.load(tmp_path / "model").least_steps == 3
 

@@ -11,6 +11,7 @@ from stratagp.errors import InputError
 from stratagp.training.loop import History
 from tests.plotting.drawn import band, lines, texts
 from tests.plotting.rates import Rates
+from tests.training_length import make_steps
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 6, (120, 2))
@@ -26,7 +27,7 @@ def gp():
 @pytest.fixture(scope="module")
 def drf():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DRFClassifier, "least_steps", 60)
+        make_steps(patch, 60)
         options = {"width": 2, "n_features": 10, "n_samples": 1, "max_epochs": 1, "random_state": 0}
         return DRFClassifier(**options, validation=0.2).fit(X[:60], CLASSES[:60])
 
@@ -153,7 +154,7 @@ def test_certainty_of_right_and_wrong_rows(drf, frame):
     if frame:
         rows = pd.DataFrame(X, columns=["x0", "x1"])
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(DRFClassifier, "least_steps", 5)
+            make_steps(patch, 5)
             drf = DRFClassifier(width=2, n_features=5, n_samples=1, max_epochs=1, random_state=0).fit(rows, CLASSES)
         test, truth = rows, CLASSES
     else:

@@ -10,6 +10,7 @@ from stratagp import kernels as k
 from stratagp.report import gather, write_report
 from stratagp.report.numbers import _ends
 from tests.report.conftest import PLAINLY
+from tests.training_length import make_steps
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, size=(60, 2))
@@ -43,14 +44,7 @@ CLASSIFIERS = {
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
     """Toys need no thousands of steps."""
-    names = (
-        "batched.Batched",
-        "deep_features.DeepFeaturesEstimator",
-        "deep_kernel.DKLEstimator",
-        "deep_process.DeepProcessEstimator",
-    )
-    for name in names:
-        monkeypatch.setattr(f"stratagp.estimators.{name}.least_steps", 3)
+    make_steps(monkeypatch, 3)
 
 
 def check(results, tmp_path):
@@ -86,7 +80,7 @@ def test_classes(name, tmp_path):
 
 @pytest.mark.parametrize("inference", ["sparse", "stochastic", "cg"])
 def test_ways_of_inference(inference, tmp_path, monkeypatch):
-    monkeypatch.setattr("stratagp.estimators.stochastic._LEAST_STEPS", 5)
+    monkeypatch.setattr("stratagp.recipes.stochastic._LEAST_STEPS", 5)
     model = stratagp.GPRegressor(inference=inference, n_inducing=5, max_iterations=0, max_epochs=1).fit(X, Y)
     results = gather(model, X, Y, None, None, **PLAINLY)
     assert results["performance"]["evidence"] == "training"

@@ -19,6 +19,7 @@ from stratagp.report.words import bars_verdict, what_it_learnt
 from stratagp.training.loop import History
 from tests.plotting.rates import Rates
 from tests.report.conftest import PLAINLY, pd, trial
+from tests.training_length import make_steps
 
 
 def test_scores_of_numbers_are_those_of_the_model(regression):
@@ -155,7 +156,7 @@ def test_a_right_model_of_counts_is_rarely_blamed():
 
 @pytest.mark.parametrize(("likelihood", "power"), [("gaussian", 0.5), ("log-normal", None)])
 def test_noise_in_the_unit_of_the_target_is_gaussian(likelihood, power, monkeypatch):
-    monkeypatch.setattr(AutoGPRegressor, "least_steps", 5)
+    make_steps(monkeypatch, 5)
     X = np.random.default_rng(0).uniform(size=(60, 1))
     y = 1000 * np.exp(X[:, 0])
     model = AutoGPRegressor(likelihood=likelihood, n_inducing=5, max_epochs=1, random_state=0).fit(X, y)

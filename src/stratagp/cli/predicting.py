@@ -14,7 +14,7 @@ from stratagp.cli.console import Console
 from stratagp.cli.folder import open_model
 from stratagp.cli.reading import Format, is_many, pandas, refuse_format
 from stratagp.errors import InputError
-from stratagp.estimators.predicting import predict_file, predicted_columns
+from stratagp.estimators.prediction_files import predict_file, predicted_columns
 from stratagp.training.checkpoint import appearing
 
 _ENDINGS = (".csv", ".parquet")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from stratagp.estimators.batched import BatchedRegressor
-from stratagp.estimators.batched_classifier import BatchedClassifier
-from stratagp.estimators.variational import VariationalEstimator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from stratagp.estimators.classification import Classifier
+from stratagp.estimators.inputs.base import Inputs
+from stratagp.estimators.regression import Regressor
+from stratagp.recipes.autogp import AutoGPOptions, AutoGPRecipe
+from stratagp.recipes.base import Recipe, Rows
 
 
-class AutoGPRegressor(BatchedRegressor, VariationalEstimator):
+@dataclass(eq=False, repr=False)
+class AutoGPRegressor(AutoGPOptions, Regressor):
     """Sparse variational Gaussian-process regression with any likelihood, by mini-batches.
 
     Arguments:
@@ -34,7 +40,8 @@ class AutoGPRegressor(BatchedRegressor, VariationalEstimator):
         n_samples: replaces closed forms and quadrature by that many samples of each row; None or "auto" does not.
         shared: whether all functions share one kernel and one set of inducing points.
         batch_size: rows of a step.
-        max_epochs: how often to go over the data; at least 1000 steps are made.
+        max_epochs: how often to go over the data, exactly. Left out, 30 times, and ``min_steps`` steps at least.
+        min_steps: see ``max_epochs``.
         rate: of Adam.
         validation: a share of the rows to hold out; each phase of training ends in the state that predicts them best.
         patience: epochs to wait for a better one before a phase is ended; at least 100 steps.
@@ -56,8 +63,17 @@ class AutoGPRegressor(BatchedRegressor, VariationalEstimator):
     True
     """
 
+    classifier: ClassVar[str] = "AutoGPClassifier"
 
-class AutoGPClassifier(BatchedClassifier, VariationalEstimator):
+    def _reader(self, X: Any) -> Inputs:
+        return self._anchored_inputs(self.kernel, self.n_inducing)
+
+    def _recipe(self, rows: Rows) -> Recipe:
+        return AutoGPRecipe(self)
+
+
+@dataclass(eq=False, repr=False)
+class AutoGPClassifier(AutoGPOptions, Classifier):
     """Sparse variational Gaussian-process classification by mini-batches, with a latent function for each class.
 
     Arguments:
@@ -72,3 +88,9 @@ class AutoGPClassifier(BatchedClassifier, VariationalEstimator):
     >>> gp.predict([[0.5, 0.5], [0.5, -0.5]])
     array(['same', 'other'], dtype='<U5')
     """
+
+    def _reader(self, X: Any) -> Inputs:
+        return self._anchored_inputs(self.kernel, self.n_inducing)
+
+    def _recipe(self, rows: Rows) -> Recipe:
+        return AutoGPRecipe(self)

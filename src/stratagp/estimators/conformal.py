@@ -76,6 +76,10 @@ class ConformalRegressor(Calibration, RegressorMixin, BaseEstimator):
         mean, std = predicted(self.model, X)
         return mean - reach * std, mean + reach * std
 
+    def mean_std_interval(self, X: Any, level: float = 0.95) -> list[np.ndarray]:
+        """Mean, standard deviation, and both ends of the interval."""
+        return [*self.predict(X, return_std=True), *self.predict_interval(X, level)]
+
     def _intervals(self, X: Any, levels: Sequence[float]) -> dict[float, tuple[np.ndarray, np.ndarray]]:
         """Intervals of several levels, without those that need more rows of calibration; the model is asked once."""
         mean, std = predicted(self.model, X)

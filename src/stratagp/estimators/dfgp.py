@@ -2,15 +2,96 @@
 
 from __future__ import annotations
 
-from typing import Any
+from abc import ABC
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, Literal
 
-from stratagp.estimators.base import check_whole_number
-from stratagp.estimators.batched import BatchedRegressor
-from stratagp.estimators.batched_classifier import BatchedClassifier
-from stratagp.estimators.deep_process import DeepProcessEstimator
+import numpy as np
+import torch
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from stratagp.errors import InputError
+from stratagp.estimators.classification import Classifier
+from stratagp.estimators.inputs.base import Inputs
+from stratagp.estimators.inputs.table import TableInputs
+from stratagp.estimators.inputs.views import ViewInputs
+from stratagp.estimators.named_likelihoods import of_numbers
+from stratagp.estimators.regression import Regressor
+from stratagp.estimators.shell import Estimator, Standardise
+from stratagp.kernels import Kernel
+from stratagp.likelihoods import Likelihood
+from stratagp.recipes.base import Recipe, Rows
+from stratagp.recipes.dfgp import DFGPOptions, DFGPRecipe, stacked
+from stratagp.recipes.options import Positive, Whole, WholeOrZero
+from stratagp.training.devices import as_numpy
+from stratagp.types import Gaussian
+
+_FOR_TEXTS = "give X=[texts] and view_kernels=[kernels.Spectrum(3)], for example"
+_LATENT_ROWS = 4096  # at once
 
 
-class DFGPRegressor(BatchedRegressor, DeepProcessEstimator):
+class HiddenProcesses(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ABC):
+    """What estimators with hidden processes tell about these."""
+
+    inputs_: Inputs
+    model_: Any
+
+    def transform(self, X: Any, return_std: bool = False) -> Any:
+        """The latent coordinates of rows, one for each hidden process or view; with standard deviations if asked."""
+        belief = self._latent(X)
+        mean = as_numpy(belief.mean)
+        return (mean, np.sqrt(as_numpy(belief.var))) if return_std else mean
+
+    def influence(self, X: Any) -> dict[str, float]:
+        """The share of each view, or process of the first layer, in what is predicted for rows; they sum to one.
+
+        It is the mean square change of the expected functions with a coordinate of that layer set to its average.
+        """
+        h, above, changes = self._latent(X, 1).mean, list(self.model_.layer.layers)[1:], []
+        with torch.no_grad():
+            before = _expected(above, h)
+            for r in range(h.shape[1]):
+                other = h.clone()
+                other[:, r] = h[:, r].mean()
+                changes.append(float((_expected(above, other) - before).square().mean()))
+        total = sum(changes) or 1.0
+        views = self.inputs_.views if isinstance(self.inputs_, ViewInputs) else None
+        names = [f"hidden {r}" for r in range(len(changes))] if views is None else list(views)
+        return {name: change / total for name, change in zip(names, changes, strict=True)}
+
+    def _latent(self, X: Any, layers: int = -1) -> Gaussian:
+        check_is_fitted(self, "fitted_")
+        below, x = stacked(list(self.model_.layer.layers)[:layers]), self.inputs_.points(self, X).values
+        with torch.no_grad():
+            device = next(self.model_.parameters()).device
+            parts = [below(rows.to(device)) for rows in x.split(_LATENT_ROWS)]
+        return Gaussian(*(torch.cat(part) for part in zip(*parts, strict=True)))
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel of the output process, in the space of the latent coordinates."""
+        last: Kernel = self.model_.layer.layers[-1].kernel
+        return last
+
+    @property
+    def bounds_(self) -> list[float]:
+        """The bound that each start has led to."""
+        check_is_fitted(self, "fitted_")
+        bounds: list[float] = vars(self)["fitted_"].bounds
+        return bounds
+
+    def _kernel_columns(self) -> list[str]:
+        return []  # kernels of different layers see different columns
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.model_.layer.layers[-1].z.shape[-1])
+
+
+@dataclass(eq=False, repr=False)
+class DFGPRegressor(HiddenProcesses, DFGPOptions, Regressor):
     """Regression by a deep feed-forward Gaussian process (DFGP, Kandemir and Hamprecht 2015), with any likelihood.
 
     Hidden processes map rows to latent coordinates, and one more process maps these to the targets. With Gaussian noise
@@ -44,8 +125,9 @@ class DFGPRegressor(BatchedRegressor, DeepProcessEstimator):
             for Gaussian noise and an approximation otherwise; or "samples". "auto" takes moments for Gaussian noise.
         n_samples: of hidden values of each row, with "samples".
         max_iterations: of L-BFGS, at most; it ends where ten of them gain little. ``result_`` tells how it ended.
-        max_epochs, batch_size, rate, validation, patience: of training by batches, as in :class:`AutoGPRegressor`, but
-            at least 500 steps. With ``validation``, "auto" trains by batches.
+        max_epochs, min_steps, batch_size, rate, validation, patience: of training by batches, as in
+            :class:`AutoGPRegressor`, but 100 epochs and 500 steps at least where ``max_epochs`` is left out. With
+            ``validation``, "auto" trains by batches.
         standardise: "both" inputs and targets, "targets" or "none".
         categorical, encoding, random_state, verbose: as in :class:`GPRegressor`.
         device: as in :class:`AutoGPRegressor`.
@@ -62,8 +144,21 @@ class DFGPRegressor(BatchedRegressor, DeepProcessEstimator):
     True
     """
 
+    standardise: Standardise = field(default="both", kw_only=True)
+    classifier: ClassVar[str] = "DFGPClassifier"
+    for_texts: ClassVar[str] = _FOR_TEXTS
 
-class DFGPClassifier(BatchedClassifier, DeepProcessEstimator):
+    def _reader(self, X: Any) -> Inputs:
+        return _views(self, self.kernel, self.views, self.view_kernels, self.n_inducing)
+
+    def _recipe(self, rows: Rows) -> Recipe:
+        recipe = DFGPRecipe(self)
+        self.inference_, self.inference_reason_ = recipe.inference(rows)
+        return recipe
+
+
+@dataclass(eq=False, repr=False)
+class DFGPClassifier(HiddenProcesses, DFGPOptions, Classifier):
     """Classification by a deep feed-forward Gaussian process; with ``views``, multiple kernel learning.
 
     Arguments:
@@ -80,8 +175,20 @@ class DFGPClassifier(BatchedClassifier, DeepProcessEstimator):
     array(['same', 'other'], dtype='<U5')
     """
 
+    standardise: Standardise = field(default="both", kw_only=True)
+    for_texts: ClassVar[str] = _FOR_TEXTS
 
-class WishartProcessRegressor(BatchedRegressor, DeepProcessEstimator):
+    def _reader(self, X: Any) -> Inputs:
+        return _views(self, self.kernel, self.views, self.view_kernels, self.n_inducing)
+
+    def _recipe(self, rows: Rows) -> Recipe:
+        recipe = DFGPRecipe(self)
+        self.inference_, self.inference_reason_ = recipe.inference(rows)
+        return recipe
+
+
+@dataclass(eq=False, repr=False)
+class WishartProcessRegressor(HiddenProcesses, Regressor):
     """Regression by a Gaussian process whose covariance has a Wishart process as its prior.
 
     ``f = Σ_r w_r b_r`` with hidden processes ``b_r`` and weights ``w_r ~ N(0, v_r)``, both unknown. Where all ``v_r``
@@ -100,53 +207,60 @@ class WishartProcessRegressor(BatchedRegressor, DeepProcessEstimator):
     True
     """
 
-    output_kernel = "linear"
-    _hidden_option = "dof"
-    views = view_kernels = patience = None
-    n_layers, n_samples, validation = 2, 5, 0.0
-    likelihood = propagate = "auto"
+    dof: Whole = 8
+    kernel: Kernel | None = None
+    n_inducing: Whole = 50
+    _: KW_ONLY
+    hidden: Literal["gaussian", "point"] = "gaussian"
+    n_starts: Whole | None = None
+    inference: Literal["auto", "collapsed", "batches"] = "auto"
+    max_iterations: WholeOrZero = 400
+    max_epochs: Whole | None = None
+    min_steps: Whole = 500
+    batch_size: Whole = 1000
+    rate: Positive = 0.02
+    standardise: Standardise = "both"
+    classifier: ClassVar[str] = "DFGPClassifier"
 
-    def __init__(
-        self,
-        dof: Any = 8,
-        kernel: Any = None,
-        n_inducing: Any = 50,
-        hidden: Any = "gaussian",
-        n_starts: Any = None,
-        inference: Any = "auto",
-        max_iterations: Any = 400,
-        max_epochs: Any = 100,
-        batch_size: Any = 1000,
-        rate: Any = 0.02,
-        standardise: Any = "both",
-        categorical: Any = "auto",
-        encoding: Any = "one-hot",
-        device: Any = "cpu",
-        random_state: Any = None,
-        verbose: Any = False,
-    ) -> None:
-        self.dof = dof
-        self.kernel = kernel
-        self.n_inducing = n_inducing
-        self.hidden = hidden
-        self.n_starts = n_starts
-        self.inference = inference
-        self.max_iterations = max_iterations
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.rate = rate
-        self.standardise = standardise
-        self.categorical = categorical
-        self.encoding = encoding
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    def _options(self) -> DFGPOptions:
+        return DFGPOptions(
+            self.dof,
+            "linear",
+            self.kernel,
+            n_inducing=self.n_inducing,
+            hidden=self.hidden,
+            n_starts=self.n_starts,
+            inference=self.inference,
+            max_iterations=self.max_iterations,
+            max_epochs=self.max_epochs,
+            min_steps=self.min_steps,
+            batch_size=self.batch_size,
+            rate=self.rate,
+        )
 
-    def _check_options(self) -> None:
-        check_whole_number("dof", self.dof, 1)
-        super()._check_options()
+    def _likelihood(self, outputs: int) -> Likelihood:
+        return of_numbers("auto", outputs, DFGPOptions.start_noise)
 
-    @property
-    def n_hidden(self) -> int:
-        """The number of hidden processes: ``dof``."""
-        return int(self.dof)
+    def _reader(self, X: Any) -> Inputs:
+        return TableInputs(self.input_options())
+
+    def _recipe(self, rows: Rows) -> Recipe:
+        recipe = DFGPRecipe(self._options())
+        self.inference_, self.inference_reason_ = recipe.inference(rows)
+        return recipe
+
+
+def _views(estimator: Estimator, kernel: Kernel | None, views: Any, view_kernels: Any, n_anchors: int) -> Inputs:
+    if kernel is not None and not kernel.takes_tensors:
+        raise InputError(
+            f"{type(estimator).__name__}: kernel is over objects: give it in view_kernels, with X a list or mapping of "
+            "views, view_kernels=[kernel] and X=[objects] for one"
+        )
+    return ViewInputs(estimator.input_options(n_anchors), views, view_kernels)
+
+
+def _expected(layers: list[Any], h: Tensor) -> Tensor:
+    """The expected functions, by the expected values of each layer."""
+    for layer in layers:
+        h = layer(h).mean
+    return h

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from stratagp.estimators.batched import BatchedRegressor
-from stratagp.estimators.batched_classifier import BatchedClassifier
-from stratagp.estimators.deep_kernel import DKLEstimator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from stratagp.estimators.classification import Classifier
+from stratagp.estimators.inputs.base import Inputs
+from stratagp.estimators.inputs.images import ImageInputs, are_images, check_axes
+from stratagp.estimators.inputs.table import TableInputs
+from stratagp.estimators.regression import Regressor
+from stratagp.estimators.shell import Estimator, Standardise
+from stratagp.kernels import Kernel
+from stratagp.recipes.base import Recipe, Rows
+from stratagp.recipes.dkl import DKLOptions, DKLRecipe
+
+_FOR_TEXTS = "take GPDRFRegressor or GPDRFClassifier with kernel=kernels.Spectrum(3), for example"
 
 
-class DKLRegressor(BatchedRegressor, DKLEstimator):
+@dataclass(eq=False, repr=False)
+class DKLRegressor(DKLOptions, Regressor):
     """Regression by stochastic variational deep kernel learning (SV-DKL, Wilson et al. 2016), with any likelihood.
 
     A network gives features; each feature feeds a Gaussian process on a grid of its own, and their values are mixed
@@ -29,7 +41,9 @@ class DKLRegressor(BatchedRegressor, DKLEstimator):
         likelihood: as in :class:`AutoGPRegressor`.
         n_samples: of each row in the bound. None or "auto" uses closed forms and quadrature where there are any.
         pretrain_epochs: epochs of the network alone; 0 trains everything from the start.
-        max_epochs: epochs of everything. Both make at least 500 steps.
+        max_epochs: epochs of everything, exactly. Left out, 20, and both steps of training make ``min_steps`` steps at
+            least.
+        min_steps: see ``max_epochs``.
         batch_size: rows of a step.
         rate: the step of Adam for all but the network.
         network_rate: that for the network.
@@ -60,8 +74,32 @@ class DKLRegressor(BatchedRegressor, DKLEstimator):
     True
     """
 
+    standardise: Standardise = field(default="both", kw_only=True)
+    classifier: ClassVar[str] = "DKLClassifier"
+    for_texts: ClassVar[str] = _FOR_TEXTS
 
-class DKLClassifier(BatchedClassifier, DKLEstimator):
+    def _reader(self, X: Any) -> Inputs:
+        return _images_or_table(X, self)
+
+    def _recipe(self, rows: Rows) -> Recipe:
+        return DKLRecipe(self)
+
+    def _kernel_columns(self) -> list[str]:
+        return [f"feature {i}" for i in range(self.model_.layer.layers[0].outputs)]
+
+    def _output_kernels(self) -> list[Kernel]:
+        last = self.model_.layer.layers[-1]
+        return [last.kernel] if self.last == "inducing" else list(last.kernels)
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel of the features with its learnt values: one for each axis of the grids, or of all features."""
+        kernels = self._output_kernels()
+        return kernels if self.axes > 1 and self.last == "grid" else kernels[0]
+
+
+@dataclass(eq=False, repr=False)
+class DKLClassifier(DKLOptions, Classifier):
     """Classification by stochastic variational deep kernel learning: a softmax of mixed Gaussian processes of features.
 
     Arguments:
@@ -75,3 +113,30 @@ class DKLClassifier(BatchedClassifier, DKLEstimator):
     >>> dkl.predict([[0.5, 0.5], [0.5, -0.5]])
     array(['same', 'other'], dtype='<U5')
     """
+
+    standardise: Standardise = field(default="both", kw_only=True)
+    for_texts: ClassVar[str] = _FOR_TEXTS
+
+    def _reader(self, X: Any) -> Inputs:
+        return _images_or_table(X, self)
+
+    def _recipe(self, rows: Rows) -> Recipe:
+        return DKLRecipe(self)
+
+    def _kernel_columns(self) -> list[str]:
+        return [f"feature {i}" for i in range(self.model_.layer.layers[0].outputs)]
+
+    def _output_kernels(self) -> list[Kernel]:
+        last = self.model_.layer.layers[-1]
+        return [last.kernel] if self.last == "inducing" else list(last.kernels)
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel of the features with its learnt values: one for each axis of the grids, or of all features."""
+        kernels = self._output_kernels()
+        return kernels if self.axes > 1 and self.last == "grid" else kernels[0]
+
+
+def _images_or_table(X: Any, estimator: Estimator) -> Inputs:
+    check_axes(X)
+    return ImageInputs(estimator.standardise == "both") if are_images(X) else TableInputs(estimator.input_options())

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from stratagp.estimators.batched import BatchedRegressor
-from stratagp.estimators.batched_classifier import BatchedClassifier
-from stratagp.estimators.deep_features import DRFEstimator
-from stratagp.estimators.gp_features import GPDRFEstimator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from stratagp.estimators.classification import Classifier
+from stratagp.estimators.inputs.base import Inputs
+from stratagp.estimators.inputs.views import AnchoredObjects, ViewInputs
+from stratagp.estimators.regression import Regressor
+from stratagp.estimators.shell import Standardise
+from stratagp.kernels import Kernel
+from stratagp.layers import SideBySide, Stack
+from stratagp.models.chain import Chain
+from stratagp.recipes.base import Recipe, Rows
+from stratagp.recipes.drf import DRFRecipe, FeatureOptions, GPDRFOptions
+
+_FOR_TEXTS = "take GPDRFRegressor or GPDRFClassifier with kernel=kernels.Spectrum(3), for example"
 
 
-class DRFRegressor(BatchedRegressor, DRFEstimator):
+@dataclass(eq=False, repr=False)
+class DRFRegressor(FeatureOptions, Regressor):
     """Regression by a deep Gaussian process of random features (DRF, Cutajar et al. 2017), with any likelihood.
 
     Each layer is a Bayesian linear model on random features of the layer before, so that a step costs no more than one
@@ -28,7 +40,8 @@ class DRFRegressor(BatchedRegressor, DRFEstimator):
         n_samples: of hidden values of each row, in training.
         frequencies_after, hyperparameters_after: the share of the training before learnt frequencies, and parameters of
             kernels and likelihood, move.
-        max_epochs: at least 500 steps are made.
+        max_epochs: how often to go over the data, exactly. Left out, 100 times, and ``min_steps`` steps at least.
+        min_steps: see ``max_epochs``.
         batch_size: rows of a step.
         rate: the step of Adam.
         validation: a share of the rows to hold out; training ends in the state with their best log predictive density.
@@ -48,8 +61,28 @@ class DRFRegressor(BatchedRegressor, DRFEstimator):
     True
     """
 
+    standardise: Standardise = field(default="both", kw_only=True)
+    classifier: ClassVar[str] = "DRFClassifier"
+    for_texts: ClassVar[str] = _FOR_TEXTS
 
-class DRFClassifier(BatchedClassifier, DRFEstimator):
+    def _recipe(self, rows: Rows) -> Recipe:
+        return DRFRecipe(self)
+
+    def _kernel_columns(self) -> list[str]:
+        return []  # kernels of different layers see different columns
+
+    def _output_kernels(self) -> list[Kernel]:
+        return _last_kernels(self.model_)
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel of the first layer, with its learnt values."""
+        first: Kernel = self.model_.layer.layers[0].kernel
+        return first
+
+
+@dataclass(eq=False, repr=False)
+class DRFClassifier(FeatureOptions, Classifier):
     """Classification by a deep Gaussian process of random features.
 
     Arguments:
@@ -63,10 +96,27 @@ class DRFClassifier(BatchedClassifier, DRFEstimator):
     array(['same', 'other'], dtype='<U5')
     """
 
-    smooth_alone = True
+    standardise: Standardise = field(default="both", kw_only=True)
+    for_texts: ClassVar[str] = _FOR_TEXTS
+
+    def _recipe(self, rows: Rows) -> Recipe:
+        return DRFRecipe(self)
+
+    def _kernel_columns(self) -> list[str]:
+        return []  # kernels of different layers see different columns
+
+    def _output_kernels(self) -> list[Kernel]:
+        return _last_kernels(self.model_)
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel of the first layer, with its learnt values."""
+        first: Kernel = self.model_.layer.layers[0].kernel
+        return first
 
 
-class GPDRFRegressor(BatchedRegressor, GPDRFEstimator):
+@dataclass(eq=False, repr=False)
+class GPDRFRegressor(GPDRFOptions, Regressor):
     """Regression by Gaussian processes over columns or objects with deep random features on top (GP-DRF).
 
     The first layer are sparse processes with any kernel: of strings, graphs or anything else with a similarity, as
@@ -88,7 +138,7 @@ class GPDRFRegressor(BatchedRegressor, GPDRFEstimator):
             with ``n_layers=0`` the model is the sparse process itself, a process for each score whatever
             ``n_processes`` says, and without hidden values to sample.
         feed_forward: whether layers of random features after the first see the processes of the first layer too.
-        others: as in :class:`DRFRegressor`; training makes at least 500 steps, whatever ``max_epochs`` says.
+        others: as in :class:`DRFRegressor`.
 
     Similarities of objects are computed once; training then goes at the speed of matrices. After ``fit``, ``model_``,
     ``histories_`` and ``hyperparameters_`` are as in :class:`DRFRegressor`, and ``kernel_`` is that of the first layer.
@@ -103,8 +153,32 @@ class GPDRFRegressor(BatchedRegressor, GPDRFEstimator):
     True
     """
 
+    standardise: Standardise = field(default="both", kw_only=True)
+    classifier: ClassVar[str] = "GPDRFClassifier"
 
-class GPDRFClassifier(BatchedClassifier, GPDRFEstimator):
+    def _reader(self, X: Any) -> Inputs:
+        options = self.input_options(self.n_inducing, self.anchors)
+        if self.kernel is not None and not self.kernel.takes_tensors:
+            return AnchoredObjects(options, self.kernel)
+        return ViewInputs(options, self.views, self.view_kernels)
+
+    def _recipe(self, rows: Rows) -> Recipe:
+        return DRFRecipe(self)
+
+    def _kernel_columns(self) -> list[str]:
+        return []  # kernels of different layers see different columns
+
+    def _output_kernels(self) -> list[Kernel]:
+        return _last_kernels(self.model_)
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel of the processes of the first layer, with its learnt values; a list of them, if of views."""
+        return _first_kernels(self.model_)
+
+
+@dataclass(eq=False, repr=False)
+class GPDRFClassifier(GPDRFOptions, Classifier):
     """Classification of rows, sequences, graphs or other objects by Gaussian processes and deep random features.
 
     Up to a few thousand objects start with :class:`GPClassifier` and the same kernel, which is exact and much faster.
@@ -123,4 +197,37 @@ class GPDRFClassifier(BatchedClassifier, GPDRFEstimator):
     array(['first', 'second'], dtype='<U6')
     """
 
-    smooth_alone = True
+    standardise: Standardise = field(default="both", kw_only=True)
+
+    def _reader(self, X: Any) -> Inputs:
+        options = self.input_options(self.n_inducing, self.anchors)
+        if self.kernel is not None and not self.kernel.takes_tensors:
+            return AnchoredObjects(options, self.kernel)
+        return ViewInputs(options, self.views, self.view_kernels)
+
+    def _recipe(self, rows: Rows) -> Recipe:
+        return DRFRecipe(self)
+
+    def _kernel_columns(self) -> list[str]:
+        return []  # kernels of different layers see different columns
+
+    def _output_kernels(self) -> list[Kernel]:
+        return _last_kernels(self.model_)
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel of the processes of the first layer, with its learnt values; a list of them, if of views."""
+        return _first_kernels(self.model_)
+
+
+def _last_kernels(chain: Chain) -> list[Kernel]:
+    """The kernel of the functions that the likelihood sees."""
+    layer: Any = chain.layer
+    last: Any = layer.layers[-1] if isinstance(layer, Stack) else layer
+    return [last.kernel]
+
+
+def _first_kernels(chain: Chain) -> Any:
+    layer: Any = chain.layer
+    layer = layer.layers[0] if isinstance(layer, Stack) else layer
+    return [part.kernel for part in layer.layers] if isinstance(layer, SideBySide) else layer.kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from stratagp.errors import ConvergenceWarning, InputError, NoAttributeError
-from stratagp.estimators.base import check_whole_number
-from stratagp.estimators.hyperparameters import say
 from stratagp.estimators.saving import Saved
-from stratagp.kernels import RBF
+from stratagp.kernels import RBF, Kernel
 from stratagp.models.gplvm import fit_gplvm, gplvm, latent_points
+from stratagp.recipes.options import Whole, check_options
+from stratagp.training.progress import log
 from stratagp.training.start import spreads
 
 
+@dataclass(eq=False, repr=False)
 class BayesianGPLVM(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Nonlinear principal components with uncertainty (Bayesian GPLVM, Titsias and Lawrence 2010).
 
@@ -45,26 +47,16 @@ class BayesianGPLVM(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     True
     """
 
-    def __init__(
-        self,
-        n_components: Any = 2,
-        n_inducing: Any = 30,
-        kernel: Any = None,
-        standardise: Any = True,
-        max_iterations: Any = 500,
-        verbose: Any = False,
-    ) -> None:
-        self.n_components = n_components
-        self.n_inducing = n_inducing
-        self.kernel = kernel
-        self.standardise = standardise
-        self.max_iterations = max_iterations
-        self.verbose = verbose
+    n_components: Whole = 2
+    n_inducing: Whole = 30
+    kernel: Kernel | None = None
+    standardise: bool = True
+    max_iterations: Whole = 500
+    verbose: bool | int = False
 
     def fit(self, X: Any, y: Any = None) -> BayesianGPLVM:
         """Learn from rows ``X``."""
-        for name in ("n_components", "n_inducing", "max_iterations"):
-            check_whole_number(name, getattr(self, name), 1)
+        check_options(self)
         values = torch.from_numpy(validate_data(self, X, dtype=np.float64, ensure_min_samples=2, copy=True))
         if self.n_components > min(values.shape):
             raise InputError(
@@ -80,10 +72,10 @@ class BayesianGPLVM(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the limit is how long training lasts
             self.result_ = fit_gplvm(model, rows, self.max_iterations)
-        say(
-            f"{self.result_.value:.3f} after {self.result_.evaluations} evaluations: {self.result_.message}",
-            self.verbose,
-        )
+        message = f"{self.result_.value:.3f} after {self.result_.evaluations} evaluations: {self.result_.message}"
+        log.info(message)
+        if self.verbose:
+            print(f"stratagp: {message}")
         self.bound_ = self.result_.value
         self.model_ = model.condition(torch.arange(len(rows))[:, None], rows)
         return self

@@ -87,6 +87,10 @@ class RecalibratedRegressor(Calibration, RegressorMixin, BaseEstimator):
         ends = self.predict_quantiles(X, [0.5 - level / 2, 0.5 + level / 2])
         return ends[:, 0], ends[:, 1]
 
+    def mean_std_interval(self, X: Any, level: float = 0.95) -> list[np.ndarray]:
+        """Mean, standard deviation, and both ends of the interval."""
+        return [*self.predict(X, return_std=True), *self.predict_interval(X, level)]
+
     def predict_quantiles(self, X: Any, quantiles: Any) -> Float[np.ndarray, "n q"]:
         """The given quantiles at each row, ``F⁻¹(R⁻¹(τ))``: one column for each."""
         check_is_fitted(self, "levels_")

@@ -1,109 +1,187 @@
-"""The questions a fitted regressor answers: means, deviations, intervals, quantiles, samples, densities."""
+"""The shell of every regressor: means, deviations, intervals, quantiles, samples and densities, in the user's units."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from abc import ABC
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from stratagp.data import TargetScale
+from stratagp.data.target_checks import as_numbers
 from stratagp.errors import InputError
-from stratagp.estimators.drawing import draw_jointly, joint_moments
-from stratagp.estimators.engines import Belief
-from stratagp.estimators.inputs import Inputs, Points
-from stratagp.estimators.predictive import Predictive
+from stratagp.estimators import named_likelihoods
+from stratagp.estimators.inputs.base import Points
+from stratagp.estimators.intake import Intake, Reading
+from stratagp.estimators.shell import _CHUNK, Estimator
 from stratagp.estimators.targets import check_level, check_n_samples, check_of, check_quantiles, check_targets
-from stratagp.kernels import Sum
-from stratagp.likelihoods.quadrature import normal_nodes
-from stratagp.models import ExactPosterior
-from stratagp.training.devices import as_numpy
+from stratagp.likelihoods import Likelihood
+from stratagp.predictive import InUnits, Predictive, Spliced, mixture
+from stratagp.recipes.base import Data, Rows
+from stratagp.recipes.batches import refuse_bad_targets
+from stratagp.recipes.chains import ChainModel
+from stratagp.recipes.cokriging import CoKrigingModel
+from stratagp.recipes.options import BatchOptions
+from stratagp.recipes.processes import ProcessModel
 
-_CHUNK = 4096  # rows that are predicted at once
+Of = Literal["y", "f"]
 
 
-class Regression(RegressorMixin):
-    """Predictions from ``beliefs_``: for each draw of the hyperparameters, a belief about each target.
+Own = TypeVar("Own", bound="Regressor")
 
-    Every answer is about a new observation ``y``, noise included; ``of="f"`` asks about the function without it.
-    """
 
-    beliefs_: list[list[Belief]]
-    inputs_: Inputs
-    scale_: TargetScale
-    one_target_: bool
-    standardise: str
-    engine_: Any
+@dataclass(eq=False, repr=False, kw_only=True)
+class Regressor(RegressorMixin, Estimator, ABC):
+    """Every answer is about a new observation ``y``, noise included; ``of="f"`` asks about the function without it."""
 
-    def _scale_of(self, targets: np.ndarray, weights: np.ndarray | None = None) -> TargetScale:
-        if self.standardise == "none":
-            return TargetScale(np.zeros(targets.shape[1]), np.ones(targets.shape[1]))
-        return TargetScale.of(targets, weights)
+    scale_: TargetScale = field(init=False)
+    one_target_: bool = field(init=False)
 
-    def _log_unit(self) -> float:
-        return float(len(self.engine_.data.y) * np.log(self.scale_.scale).sum())
+    def fit(self: Own, X: Any, y: Any = None, *, checkpoint: Any = None) -> Own:
+        """Learn from rows ``X`` and targets ``y``.
 
-    def _target_scales(self) -> np.ndarray:
-        return self.scale_.scale
+        Arguments:
+            X: an array or a data frame, images, views or a list of objects, as the model takes them. For models that
+                learn by mini-batches also rows that need not fit in memory: a :class:`~stratagp.data.Source`, or a
+                path of Parquet or CSV files (:func:`~stratagp.data.open_source`).
+            y: ``n``, or ``n p`` for several targets; of files, the name of the column, or a list of names.
+            checkpoint: a folder in which training by steps leaves its state every minute; the same call goes on from
+                there.
+        """
+        self._learn(X, y, checkpoint)
+        return self
 
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, of: str = "y") -> Any:
+    def _rows(
+        self,
+        intake: Intake,
+        points: Points,
+        weights: np.ndarray | None = None,
+        noise: np.ndarray | None = None,
+        gaps: bool = False,
+    ) -> Rows:
+        targets = check_targets(self, intake.y, len(points), gaps)
+        self.one_target_ = targets.ndim == 1
+        targets = targets.reshape(len(targets), -1)
+        if weights is not None:
+            kept = np.flatnonzero(weights)
+            points, targets, weights = points.take(kept), targets[kept], weights[kept]
+            noise = None if noise is None else noise[kept]
+        likelihood = self._likelihood(targets.shape[1])
+        self.scale_ = self._scale_of(intake, targets, weights, likelihood is None or likelihood.unwrapped.scalable)
+        data = Data(
+            points.values,
+            torch.from_numpy(self.scale_.to_standard(targets)),
+            None if weights is None else torch.from_numpy(weights / weights.mean()),
+            None if noise is None else torch.from_numpy(noise[:, None] / self.scale_.scale**2),
+        )
+        return self._made_rows(intake, points, data, likelihood)
+
+    def _scale_of(self, intake: Intake, targets: np.ndarray, weights: np.ndarray | None, scalable: bool) -> TargetScale:
+        if scalable and self.standardise != "none":
+            return intake.target_scale(targets, weights)
+        if scalable and isinstance(self, BatchOptions) and isinstance(self.likelihood, str):
+            raise InputError(
+                f"standardise='none' leaves the start values of likelihood={self.likelihood!r} without a unit: let "
+                "targets be standardised, or give a Likelihood with values that suit them"
+            )
+        return TargetScale(np.zeros(targets.shape[1]), np.ones(targets.shape[1]))
+
+    def _likelihood(self, outputs: int) -> Likelihood | None:
+        """The likelihood by its name, for models that learn by mini-batches."""
+        if not isinstance(self, BatchOptions):
+            return None
+        return named_likelihoods.of_numbers(self.likelihood, outputs, self.start_noise)
+
+    def _reading(self) -> Reading:
+        likelihood, found = self._likelihood(1), super()._reading()
+        if likelihood is None or likelihood.unwrapped.scalable:  # these may be any numbers
+            return found
+
+        def check(y: np.ndarray) -> None:
+            targets = as_numbers(y)
+            refuse_bad_targets(likelihood, torch.from_numpy(targets), targets.shape[1])
+
+        return replace(found, check=check)
+
+    def _encoded_targets(self, y: Any) -> Tensor:
+        targets = check_targets(self, y, len(y)).reshape(len(y), -1)
+        return torch.from_numpy(self.scale_.to_standard(targets))
+
+    # Predictions
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = False, *, of: Of = "y") -> np.ndarray: ...
+    @overload
+    def predict(self, X: Any, return_std: Literal[True], *, of: Of = "y") -> tuple[np.ndarray, np.ndarray]: ...
+    @overload
+    def predict(
+        self, X: Any, return_std: bool = False, return_cov: bool = False, of: Of = "y"
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]: ...
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, of: Of = "y") -> Any:
         """The expected target at each row of ``X``, with its standard deviation or the joint covariance if asked.
 
         Returns:
-            mean ``n`` (or ``n q`` for q targets); std of the same shape; cov ``n n`` (or ``n n q``).
+            mean ``n`` (or ``n q`` for q targets); std of the same shape; cov ``n n`` (or ``n n q``), which processes
+            with Gaussian noise know.
         """
+        check_of(of)
         if return_std and return_cov:
             raise InputError("return_std and return_cov exclude one another: the covariance has the variances inside")
-        if return_cov:
-            mean, cov = self._joint(self._points(X), check_of(of))
-            return self._shaped(mean), cov[..., 0] if self.one_target_ else cov
-        if not return_std:
-            check_of(of)
-            return self._shaped(self._mean(self._points(X)))
-        mean, std = self._reduced(self._points(X), of, lambda found, _: [found.total_mean, np.sqrt(found.total_var)])
-        return self._shaped(mean), self._shaped(std)
-
-    def predict_component(self, X: Any, part: int, return_std: bool = False) -> Any:
-        """What one summand of the kernel contributes to the function: a trend, a season, an effect.
-
-        Arguments:
-            part: its place in ``kernel_.parts``.
-
-        Returns:
-            The expected contribution at each row in the units of the targets, and its standard deviation if asked for.
-            The contributions of all parts, and the average of the training targets, add up to the prediction.
-        """
         points = self._points(X)
-        found = [[_component(belief, part, points.values) for belief in beliefs] for beliefs in self.beliefs_]
-        mean, var = (np.stack([np.concatenate([b[i] for b in row], 1) for row in found]) for i in range(2))
-        total = mean.mean(0) * self.scale_.scale
-        std = np.sqrt(var.mean(0) + mean.var(0)) * self.scale_.scale
-        return (self._shaped(total), self._shaped(std)) if return_std else self._shaped(total)
+        if return_cov:
+            mean, cov = self._joint(points, of)
+            return self._shaped(mean), cov[..., 0] if self.one_target_ else cov
+        if return_std:
+            mean, std = self._reduced(points, of, lambda found, _: [found.mean, np.sqrt(found.var)])
+            return self._shaped(mean), self._shaped(std)
+        if isinstance(self.fitted_, ProcessModel):  # the mean alone: no variance is computed
+            return self._shaped(self._mean(points))
+        (mean,) = self._reduced(points, of, lambda found, _: [found.mean])
+        return self._shaped(mean)
 
-    def predict_interval(self, X: Any, level: float = 0.95, of: str = "y") -> tuple[np.ndarray, np.ndarray]:
+    def predict_interval(self, X: Any, level: float = 0.95, of: Of = "y") -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends that an observation lies between with probability ``level``, as much outside each."""
         check_level(level)
         low, high = self._quantiles(X, [0.5 - level / 2, 0.5 + level / 2], of)
         return self._shaped(low), self._shaped(high)
 
-    def predict_quantiles(self, X: Any, quantiles: Any, of: str = "y") -> np.ndarray:
+    def predict_quantiles(self, X: Any, quantiles: Any, of: Of = "y") -> np.ndarray:
         """The given quantiles at each row: one column for each (before the targets, if there are several)."""
-        levels = check_quantiles(quantiles)
-        return np.stack([self._shaped(each) for each in self._quantiles(X, levels, of)], axis=1)
+        found = self._quantiles(X, check_quantiles(quantiles), of)
+        return np.stack([self._shaped(each) for each in found], axis=1)
 
-    def _quantiles(self, X: Any, levels: Any, of: str) -> list[np.ndarray]:
-        return self._reduced(self._points(X), of, lambda found, _: [found.quantile(float(level)) for level in levels])
+    def _quantiles(self, X: Any, levels: Sequence[float], of: Of) -> list[np.ndarray]:
+        check_of(of)
+        return self._reduced(self._points(X), of, lambda found, _: list(found.quantile(levels)))
+
+    def mean_std_interval(self, X: Any, level: float = 0.95) -> list[np.ndarray]:
+        """Mean, standard deviation, and both ends of the interval, in one pass over the rows."""
+        check_level(level)
+        levels = [0.5 - level / 2, 0.5 + level / 2]
+
+        def answer(found: Predictive, _: slice) -> list[np.ndarray]:
+            return [found.mean, np.sqrt(found.var), *found.quantile(levels)]
+
+        return [self._shaped(each) for each in self._reduced(self._points(X), "y", answer)]
 
     def log_density(self, X: Any, y: Any) -> np.ndarray:
-        """``log p(yᵢ | xᵢ, data)`` of each row (and target): its mean with a minus sign is the NLPD."""
+        """``log p(yᵢ | xᵢ, data)`` of each row: its mean with a minus sign is the NLPD.
+
+        Independent targets have a column each; those that a likelihood couples have one density for each row.
+        """
         points = self._points(X)
         targets = self._targets(y, len(points))
         (found,) = self._reduced(points, "y", lambda found, rows: [found.log_density(targets[rows])])
-        return self._shaped(found)
+        return found[:, 0] if found.shape[1] == 1 else found
 
     def cdf(self, X: Any, y: Any) -> np.ndarray:
         """``P(Y ≤ yᵢ | xᵢ, data)`` of each row (and target): even over 0 to 1 where predictions are right."""
@@ -112,152 +190,153 @@ class Regression(RegressorMixin):
         (found,) = self._reduced(points, "y", lambda found, rows: [found.cdf(targets[rows])])
         return self._shaped(found)
 
-    def _targets(self, y: Any, n: int) -> np.ndarray:
-        q = len(self.beliefs_[0])
-        targets = check_targets(self, y, n).reshape(n, -1)
-        if targets.shape[1] != q:
-            raise InputError(f"y must have {q} columns, one for each target, got {targets.shape[1]}")
-        return targets
+    def predict_survival(self, X: Any, times: Any) -> np.ndarray:
+        """The probability, ``n t``, that the event of a row comes after each of ``times``: survival curves."""
+        points = self._points(X)
+        observed = self.fitted_.chain.observed.unwrapped if isinstance(self.fitted_, ChainModel) else None
+        if observed is None or not observed.of_times:
+            given = type(self).__name__ if observed is None else observed
+            raise InputError(
+                f"predict_survival is for times of events, likelihood='weibull' or 'log-normal', not for {given}"
+            )
+        wanted = np.asarray(times, dtype=float).reshape(-1)
+        if not len(wanted) or not (np.isfinite(wanted) & (wanted > 0)).all():
+            raise InputError(f"times must be positive numbers, got {times!r}")
+
+        def answer(found: Predictive, rows: slice) -> list[np.ndarray]:
+            n = rows.stop - rows.start
+            return [np.concatenate([1 - found.cdf(np.full((n, 1), time)) for time in wanted], 1)]
+
+        return self._reduced(points, "y", answer)[0]
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, of: Of = "y") -> np.ndarray:
+        """Joint draws at the rows of ``X``: ``n n_samples`` (or ``n q n_samples``)."""
+        check_n_samples(n_samples)
+        check_of(of)
+        points, random = self._points(X), check_random_state(random_state)
+        generator = torch.Generator().manual_seed(int(random.randint(2**31 - 1)))
+        versions = self._versions(points)
+        chosen = random.randint(len(versions), size=n_samples)
+        drawn: dict[int, np.ndarray] = {}
+        for v in np.unique(chosen):
+            rows = np.flatnonzero(chosen == v)
+            drawn |= dict(zip(rows, self.fitted_.draw(versions[v], len(rows), of, generator), strict=True))
+        back = [self._shaped(self._back(drawn[i], of)) for i in range(n_samples)]
+        return np.moveaxis(np.stack(back), 0, -1)
 
     def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of each training target predicted from all other rows, in closed form.
 
         Rows of weight zero were not trained on, and are left out.
         """
-        check_is_fitted(self, "beliefs_")
-        if len(self.beliefs_) > 1:
-            raise InputError("leave_one_out is for one set of hyperparameters, not for hyperparameters='bayes'")
-        if not all(isinstance(belief.posterior, ExactPosterior) for belief in self.beliefs_[0]):
-            raise InputError("leave_one_out is in closed form for the exact process with plain noise: refit with those")
-        found = [belief.posterior.leave_one_out() for belief in self.beliefs_[0]]
-        mean = as_numpy(torch.cat([each.mean for each in found], 1))
-        std = as_numpy(torch.cat([each.var for each in found], 1).sqrt())
-        return self._shaped(self.scale_.back(mean)), self._shaped(self.scale_.back_std(std))
+        check_is_fitted(self, "fitted_")
+        mean, var = self.fitted_.leave_one_out()
+        return self._shaped(self.scale_.back(mean)), self._shaped(self.scale_.back_std(np.sqrt(var)))
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, of: str = "y") -> np.ndarray:
-        """Joint draws at the rows of ``X``: ``n n_samples`` (or ``n q n_samples``)."""
-        check_n_samples(n_samples)
-        points, random = self._points(X), check_random_state(random_state)
-        generator = torch.Generator().manual_seed(int(random.randint(2**31 - 1)))
-        versions = [(beliefs, x) for beliefs in self.beliefs_ for x in self._versions(points)]
-        chosen = random.randint(len(versions), size=n_samples)
-        drawn = np.empty((n_samples, len(points), len(self.beliefs_[0])))
-        for v in np.unique(chosen):
-            rows = np.flatnonzero(chosen == v)
-            beliefs, x = versions[v]
-            drawn[rows] = draw_jointly(beliefs, x, len(rows), check_of(of), generator)
-        return np.moveaxis(np.stack([self._shaped(self.scale_.back(each)) for each in drawn]), 0, -1)
-
-    def _reduced(
-        self, points: Points, of: str, answer: Callable[[Predictive, slice], list[np.ndarray]]
-    ) -> list[np.ndarray]:
-        """Answers about the distribution at each row, some rows at a time: beside them, memory is constant."""
-        noisy, parts = check_of(of), []
-        for start in range(0, len(points), _CHUNK):
-            rows = slice(start, start + _CHUNK)
-            parts.append(answer(self._part(points.rows(start, start + _CHUNK), noisy), rows))
-        return [np.concatenate(part) for part in zip(*parts, strict=True)]
-
-    def predictive(self, X: Any, of: str = "y") -> Predictive:
-        """The whole distribution at each row, in the units of the targets, with all its components in memory."""
+    def predictive(self, X: Any, of: Of = "y") -> Predictive:
+        """The whole distribution at each row, in the units of the targets."""
+        check_of(of)
         points = self._points(X)
-        return self._part(points, check_of(of))
+        return self._in_units(self._part(points, of), of)
 
-    def _part(self, points: Points, noisy: bool) -> Predictive:
-        found = self._components(points.values, noisy)
-        if points.incomplete is not None:
-            draws = self.inputs_.draws(points)
-            apart = self._components(draws.flatten(0, 1), noisy)
-            found = _insert(found, apart, points.incomplete, len(draws))
-        back_mean, back_var = self.scale_.back(found.mean), self.scale_.back_var(found.var)
-        return Predictive(back_mean, back_var, found.log_weights, found.dof)
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """``R²``; for observations with a second column (exposure, censoring) the mean log predictive density."""
+        check_is_fitted(self, "fitted_")
+        fitted = self.fitted_
+        if isinstance(fitted, ChainModel):
+            given, p = fitted.chain.observed.unwrapped, len(self.scale_.mean)
+            if given.functions(p) < p:
+                return float(np.average(self.log_density(X, y), weights=sample_weight))
+        return float(super().score(X, y, sample_weight))
 
-    def _components(self, x: Any, noisy: bool) -> Predictive:
-        """The components of standardised predictions at points."""
-        stacked = [[_moments(belief, x, noisy) for belief in beliefs] for beliefs in self.beliefs_]
-        mean, var = (np.concatenate([np.stack([each[i] for each in row], -1) for row in stacked]) for i in range(2))
-        log_weights = np.concatenate([row[0][2] for row in stacked]) - np.log(len(stacked))
-        return Predictive(mean, var, log_weights, self.beliefs_[0][0].dof)
+    # The way there
 
-    def _mean(self, points: Points) -> np.ndarray:
-        """The expected targets alone: no variance is computed."""
-        total = np.zeros((len(points), len(self.beliefs_[0])))
+    def _predictives(self, points: Points, of: str) -> Iterator[Predictive]:
+        if points.incomplete is None:
+            for found in self.fitted_.predictives(points.values, of):
+                yield self._in_units(found, of)
+            return
+        for start in range(0, len(points), _CHUNK):
+            yield self._in_units(self._part(points.rows(start, start + _CHUNK), of), of)
+
+    def _part(self, points: Points, of: str) -> Any:
+        """The standardised distribution at rows; incomplete ones are averaged over what their entries may be."""
+        whole: Any = self.fitted_.predictive(points.values, of)
+        if points.incomplete is None:
+            return whole
+        draws = self.inputs_.draws(points)
+        even = np.full(len(draws), -np.log(len(draws)))
+        parts: list[Any] = [self.fitted_.predictive(rows, of) for rows in draws]
+        return Spliced(whole, mixture(parts, even), points.incomplete)
+
+    def _in_units(self, found: Any, of: str) -> Predictive:
+        if of == "f" and not self._function_has_units():
+            return found
+        return InUnits(found, self.scale_.mean, self.scale_.scale)
+
+    def _function_has_units(self) -> bool:
+        """Whether each latent function is in the unit of its target."""
+        fitted = self.fitted_
+        return not isinstance(fitted, ChainModel) or fitted.chain.observed.unwrapped.direct
+
+    def _back(self, values: np.ndarray, of: str) -> np.ndarray:
+        if of == "f" and not self._function_has_units():
+            return values
+        p = values.shape[-1]  # an observation may have columns that are not predicted, such as censoring
+        return values * self.scale_.scale[:p] + self.scale_.mean[:p]
+
+    def _mean(self, points: Points) -> Float[np.ndarray, "n q"]:
+        """The expected targets alone."""
+        parts = []
         for start in range(0, len(points), _CHUNK):
             part = points.rows(start, start + _CHUNK)
-            mean = self._function(part.values)
+            mean = self.fitted_.function(part.values)
             if part.incomplete is not None:
                 draws = self.inputs_.draws(part)
-                mean[part.incomplete] = (
-                    self._function(draws.flatten(0, 1)).reshape(len(draws), -1, mean.shape[1]).mean(0)
-                )
-            total[start : start + _CHUNK] = mean
-        return self.scale_.back(total)
+                each = self.fitted_.function(draws.flatten(0, 1)).reshape(len(draws), -1, mean.shape[1])
+                mean[part.incomplete] = each.mean(0)
+            parts.append(mean)
+        return self.scale_.back(np.concatenate(parts))
 
-    def _function(self, points: Any) -> np.ndarray:
-        """The expected standardised function at points, ``n q``."""
-        each = [torch.stack([belief.posterior.mean(points) for belief in beliefs], -1) for beliefs in self.beliefs_]
-        return as_numpy(torch.stack(each).mean(0))
-
-    def _joint(self, points: Points, noisy: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and joint covariance, by the law of total covariance over hyperparameters and missing entries."""
-        versions = [(beliefs, x) for x in self._versions(points) for beliefs in self.beliefs_]
-        mean, second, cov = np.zeros(()), np.zeros(()), np.zeros(())
-        for beliefs, x in versions:
-            joint = [joint_moments(belief, x, noisy) for belief in beliefs]
-            own = np.stack([each for each, _ in joint], -1)
-            mean = mean + own / len(versions)
-            second = second + np.einsum("nq,mq->nmq", own, own) / len(versions)
-            cov = cov + np.stack([each for _, each in joint], -1) / len(versions)
-        if len(versions) > 1:
-            cov = cov + second - np.einsum("nq,mq->nmq", mean, mean)
+    def _joint(self, points: Points, of: str) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and joint covariance, by the law of total covariance over missing entries."""
+        versions = self._versions(points)
+        found = [self.fitted_.joint(x, of) for x in versions]
+        means = np.stack([mean for mean, _ in found])
+        mean, cov = means.mean(0), np.mean([cov for _, cov in found], 0)
+        gaps = means - mean
+        cov = cov + np.einsum("snq,smq->nmq", gaps, gaps) / len(versions)
         return self.scale_.back(mean), self.scale_.back_var(cov)
 
-    def _points(self, X: Any) -> Points:
-        check_is_fitted(self, "beliefs_")
-        return self.inputs_.points(self, X)
-
-    def _versions(self, points: Points) -> list[Any]:
-        """The rows as they may be: one version, or as many as there are draws of missing entries."""
-        if points.incomplete is None:
-            return [points.values]
-        draws = self.inputs_.draws(points, joint=True)
-        versions = points.values.repeat(len(draws), 1, 1)
-        versions[:, torch.from_numpy(points.incomplete)] = draws
-        return list(versions)
+    def _targets(self, y: Any, n: int) -> np.ndarray:
+        p = len(self.scale_.mean)
+        targets = check_targets(self, y, n).reshape(n, -1)
+        if targets.shape[1] != p:
+            raise InputError(f"y must have {p} columns, as in fit, got {targets.shape[1]}")
+        return targets
 
     def _shaped(self, values: np.ndarray) -> np.ndarray:
-        return values[..., 0] if self.one_target_ else values
+        return values[..., 0] if self.one_target_ or values.shape[-1] < len(self.scale_.mean) else values
 
+    def _answers(self) -> dict[str, np.ndarray]:
+        """What the model says about the example, which it must say again when it was loaded."""
+        _, std = self.predict(self._example, return_std=True)
+        return {"mean": self.predict(self._example), "std": std}  # each by the way that it is computed alone
 
-def _moments(belief: Belief, x: Any, noisy: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Means and variances ``k n`` and log weights ``k`` of the components of one belief."""
-    mean, var = (part[:, 0] for part in belief.posterior.marginals(x))
-    if noisy and belief.log_noise is not None:
-        nodes, log_weights = normal_nodes(1, mean)
-        log_noise = belief.log_noise(x)
-        noise = (log_noise.mean + log_noise.var.sqrt() * nodes.mT).exp().mT
-        return as_numpy(mean.expand(noise.shape)), as_numpy(var + noise), as_numpy(log_weights)
-    total = var + belief.noise(x) if noisy else var
-    return as_numpy(mean[None]), as_numpy(total[None]), np.zeros(1)
+    def _log_unit(self) -> float:
+        fitted = self.fitted_
+        if isinstance(fitted, CoKrigingModel):
+            return float(np.log(self.scale_.scale)[fitted.data.x[:, -1].long().cpu().numpy()].sum())
+        return float(len(fitted.data) * np.log(self.scale_.scale).sum())  # type: ignore[attr-defined]
 
+    def _scales(self) -> tuple[np.ndarray, np.ndarray]:
+        scale = self.scale_.scale
+        if isinstance(self.fitted_, ProcessModel):
+            return scale, scale
+        functions = self.fitted_.function(self.fitted_.points[:1]).shape[1]
+        return scale, scale if self._function_has_units() and functions == len(scale) else np.ones(functions)
 
-def _component(belief: Belief, part: int, x: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance ``n 1`` of one summand of the kernel."""
-    posterior = belief.posterior
-    if not isinstance(posterior, ExactPosterior):
-        raise InputError("predict_component needs exact inference with noise that does not vary: refit so")
-    parts = posterior.prior.kernel.parts if isinstance(posterior.prior.kernel, Sum) else [posterior.prior.kernel]
-    if not isinstance(part, (int, np.integer)) or not 0 <= part < len(parts):
-        raise InputError(f"part must be a summand of the kernel, 0 to {len(parts) - 1}; got {part!r}")
-    found = posterior.component(parts[part], x)
-    return as_numpy(found.mean), as_numpy(found.var)
-
-
-def _insert(whole: Predictive, apart: Predictive, incomplete: np.ndarray, n_draws: int) -> Predictive:
-    """Rows with missing entries get the components of all their draws."""
-    k = len(whole.log_weights)
-    mean, var = (np.tile(values, (n_draws, 1, 1)) for values in (whole.mean, whole.var))
-    for values, own in ((mean, apart.mean), (var, apart.var)):
-        by_draw = own.reshape(k, n_draws, -1, own.shape[-1]).swapaxes(0, 1)
-        values[:, incomplete] = by_draw.reshape(n_draws * k, -1, own.shape[-1])
-    return Predictive(mean, var, np.tile(whole.log_weights, n_draws) - np.log(n_draws), whole.dof)
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

@@ -20,6 +20,8 @@ from stratagp.errors import InputError
 from stratagp.estimators.targets import as_array, check_of
 from stratagp.models import sobol, surrogate
 from stratagp.models.exact import ExactPosterior
+from stratagp.recipes.cokriging import CoKrigingModel
+from stratagp.recipes.processes import ProcessModel, TargetPosterior
 from stratagp.training.devices import as_numpy
 from stratagp.types import Gaussian
 
@@ -68,7 +70,7 @@ def partial_dependence(
     1.8
     """
     _check_columns_known(gp, "partial_dependence")
-    if getattr(gp, "outputs", "independent") == "correlated":
+    if isinstance(gp.fitted_, CoKrigingModel):
         raise InputError("partial_dependence is for independent outputs: refit with outputs='independent'")
     several = isinstance(columns, (list, tuple))
     chosen = [_position(gp, column) for column in (columns if several else [columns])]
@@ -77,8 +79,8 @@ def partial_dependence(
         raise InputError(f"grid must have a value for each of {len(chosen)} columns at each of its points")
     parts = [_encoded(gp, column, [row[i] for row in rows]) for i, column in enumerate(chosen)]
     index, values = [j for at, _ in parts for j in at], torch.cat([values for _, values in parts], 1)
-    x = gp.engine_.data.x
-    return _averaged(gp, lambda belief: surrogate.partial_dependence(belief.posterior, index, values, x, max_rows))
+    x = gp.fitted_.points
+    return _averaged(gp, lambda target: surrogate.partial_dependence(target.process, index, values, x, max_rows))
 
 
 def predict_uncertain(
@@ -110,9 +112,9 @@ def predict_uncertain(
     spread = _spreads(gp, std, len(points))
     q = Gaussian(points.values, spread.square())
 
-    def belief_of(belief: Any) -> Gaussian:
-        found = surrogate.predict_uncertain(belief.posterior, q, method, n_samples)
-        return Gaussian(found.mean, found.var + belief.noise(q.mean)[:, None]) if noisy else found
+    def belief_of(target: TargetPosterior) -> Gaussian:
+        found = surrogate.predict_uncertain(target.process, q, method, n_samples)
+        return Gaussian(found.mean, found.var + target.noise_at(q.mean)[:, None]) if noisy else found
 
     return _averaged(gp, belief_of)
 
@@ -135,34 +137,39 @@ def sobol_indices(gp: Any, order: int | None = None) -> InputEffects:
     """
     _check_columns_known(gp, "sobol_indices")
     _check_exact(gp, "sobol_indices")
-    if len(gp.beliefs_[0]) > 1:
-        raise InputError(f"sobol_indices is about one target, but this model has {len(gp.beliefs_[0])}: fit one each")
-    found = [sobol.sobol_indices(beliefs[0].posterior, order) for beliefs in gp.beliefs_]
+    draws = gp.fitted_.draws
+    if len(draws[0]) > 1:
+        raise InputError(f"sobol_indices is about one target, but this model has {len(draws[0])}: fit one each")
+    found = [sobol.sobol_indices(targets[0].process, order) for targets in draws]
     power = np.array([each.variance for each in found])
     weights, unit, names = power / power.sum(), float(gp.scale_.scale[0] ** 2), gp.inputs_.columns
     effects = {
         tuple(names[i] for i in key): float(weights @ [each.effects[key] for each in found]) for key in found[0].effects
     }
-    first, total = (weights @ np.stack([getattr(each, name) for each in found]) for name in ("first", "total"))
+    first, total = (
+        weights @ np.stack([each.first for each in found]),
+        weights @ np.stack([each.total for each in found]),
+    )
     unresolved = unit * float(np.mean([each.unresolved for each in found]))
     return InputEffects(list(names), effects, first, total, unit * float(power.mean()), unresolved)
 
 
 def _check_columns_known(gp: Any, asked: str) -> None:
-    check_is_fitted(gp, "beliefs_")
+    check_is_fitted(gp, "fitted_")
     if gp.inputs_.objects:
         raise InputError(f"{asked} is about columns, but this kernel acts on objects, which have none")
 
 
 def _check_exact(gp: Any, asked: str) -> None:
-    if not isinstance(gp.beliefs_[0][0].posterior, ExactPosterior):
+    fitted = gp.fitted_
+    if not (isinstance(fitted, ProcessModel) and isinstance(fitted.draws[0][0].process, ExactPosterior)):
         raise InputError(f"{asked} needs GPRegressor with inference='exact' and noise that does not vary: refit so")
 
 
-def _averaged(gp: Any, belief_of: Callable[[Any], Gaussian]) -> tuple[np.ndarray, np.ndarray]:
+def _averaged(gp: Any, belief_of: Callable[[TargetPosterior], Gaussian]) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation over draws of the hyperparameters, in the units of the targets."""
     with torch.no_grad():
-        found = [[belief_of(belief) for belief in beliefs] for beliefs in gp.beliefs_]
+        found = [[belief_of(target) for target in targets] for targets in gp.fitted_.draws]
     means = np.stack([as_numpy(torch.cat([each.mean for each in row], 1)) for row in found])
     var = np.stack([as_numpy(torch.cat([each.var for each in row], 1)) for row in found]).mean(0) + means.var(0)
     mean, std = gp.scale_.back(means.mean(0)), gp.scale_.back_std(np.sqrt(var))
@@ -171,7 +178,7 @@ def _averaged(gp: Any, belief_of: Callable[[Any], Gaussian]) -> tuple[np.ndarray
 
 def _names(gp: Any) -> list[str]:
     """The names of the user's columns, ``x0, x1, …`` where they have none."""
-    names = getattr(gp, "feature_names_in_", None)
+    names = vars(gp).get("feature_names_in_")
     return [f"x{i}" for i in range(gp.n_features_in_)] if names is None else [str(name) for name in names]
 
 

@@ -22,7 +22,7 @@ def check_targets(estimator: Any, y: Any, n: int, gaps: bool = False) -> Float[n
     """
     if y is None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
-    array = as_array(y, "y", f"; classes are a task for {estimator._classifier}")
+    array = as_array(y, "y", f"; classes are a task for {estimator.classifier}")
     if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] == 0):
         raise InputError(f"y must be (n,) or (n, targets), got shape {array.shape}")
     check_length(array, n, "y")
@@ -42,8 +42,8 @@ def check_targets(estimator: Any, y: Any, n: int, gaps: bool = False) -> Float[n
     return array
 
 
-def encode_labels(estimator: Any, y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The classes in order, and the number of each row's class."""
+def encode_labels(estimator: Any, y: Any, n: int, several: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """The classes in order, and the number of each row's class; ``several`` asks for two at least."""
     if y is None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     labels = column_or_1d(y, warn=True)
@@ -55,7 +55,7 @@ def encode_labels(estimator: Any, y: Any, n: int) -> tuple[np.ndarray, np.ndarra
         raise InputError(f"y has infinity in row {np.isinf(labels).argmax()}, which is no class: drop such rows")
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
-    if len(classes) < 2:
+    if several and len(classes) < 2:
         raise InputError(
             f"y must contain at least two classes, got only one class: {classes.tolist()[0]!r} in all {n} rows"
         )

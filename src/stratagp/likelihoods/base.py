@@ -39,8 +39,37 @@ class Likelihood(Parameterised, ABC):
     discrete: ClassVar[bool] = False
     """Whether observations are whole numbers."""
 
+    is_gaussian: ClassVar[bool] = False
+    """Whether observations are the functions with Gaussian noise, so that means and variances are all that counts."""
+
+    scalable: ClassVar[bool] = False
+    """Whether targets may be shifted and scaled: the likelihood does not mind where zero is, or how long a unit."""
+
+    direct: ClassVar[bool] = False
+    """Whether each target has one function, in the target's unit."""
+
+    of_classes: ClassVar[bool] = False
+    """Whether observations are numbers of classes."""
+
+    one_score: ClassVar[bool] = False
+    """Whether one function tells all classes apart."""
+
+    ordered: ClassVar[bool] = False
+    """Whether classes have an order, which their scores share."""
+
+    of_times: ClassVar[bool] = False
+    """Whether observations are times of events, which may not have come yet."""
+
+    smooth: ClassVar[bool] = True
+    """Whether the density changes smoothly with the functions, so that a network can learn from it."""
+
     closed_reciprocal: bool = False
     """Whether :meth:`log_reciprocal` is in closed form, so that samples would only add noise."""
+
+    @property
+    def unwrapped(self) -> Likelihood:
+        """The likelihood of observations itself, beneath samplers and mixtures of functions."""
+        return self
 
     def functions(self, outputs: int) -> int:
         """How many latent functions ``outputs`` columns of observations ask for."""
@@ -97,6 +126,16 @@ class Likelihood(Parameterised, ABC):
         weights = log_weights.exp()
         mean = torch.tensordot(weights, given.mean, 1)
         return Gaussian(mean, torch.tensordot(weights, given.var + (given.mean - mean).square(), 1))
+
+    def probabilities(self, q: Gaussian) -> Float[Tensor, "*s n c"]:
+        """The probability of each class under the belief, for likelihoods of classes."""
+        found = self.predict(q).mean
+        found = torch.cat([1 - found, found], -1) if found.shape[-1] == 1 else found
+        return found / found.sum(-1, keepdim=True)
+
+    def latent(self, q: Gaussian) -> Gaussian:
+        """The belief about the scores that observations come from, where these are mixtures of the functions."""
+        return q
 
     def predictive_cdf(self, y: Float[Tensor, "*s n p"], q: Gaussian) -> Float[Tensor, "*s n p"]:
         """``E P(Y ≤ y | f)``: the probability of at most ``y`` under the belief, for each output."""

@@ -30,6 +30,8 @@ class Bernoulli(Likelihood):
     0.6914...
     """
 
+    of_classes = one_score = True
+
     discrete = True
 
     def __init__(self, link: str = "logit") -> None:

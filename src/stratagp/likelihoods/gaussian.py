@@ -24,6 +24,8 @@ class GaussianNoise(Likelihood):
     1.5
     """
 
+    is_gaussian = scalable = direct = True
+
     closed_reciprocal = True
 
     def __init__(self, noise: Value | Parameter = 0.1) -> None:

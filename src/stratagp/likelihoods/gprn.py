@@ -39,6 +39,8 @@ class GPRN(Likelihood):
     tensor([[12., 34.]])
     """
 
+    scalable = True
+
     noise: Any
 
     def __init__(self, n_nodes: int = 1, noise: Value | Parameter = 0.1) -> None:

@@ -27,6 +27,8 @@ class Heteroscedastic(Likelihood):
     1.5
     """
 
+    scalable = True
+
     def functions(self, outputs: int) -> int:
         """Two for each output."""
         return 2 * outputs

@@ -27,6 +27,8 @@ class LaplaceNoise(Separate):
     -1.6931...
     """
 
+    scalable = direct = True
+
     scale: Any
 
     closed_reciprocal = True

@@ -17,7 +17,7 @@ from stratagp.likelihoods.robust_max import RobustMax
 from stratagp.likelihoods.separate import Separate
 from stratagp.likelihoods.softmax import Softmax, class_codes
 from stratagp.linalg.cholesky import cholesky
-from stratagp.parameters import real
+from stratagp.parameters import Parameter, real
 from stratagp.types import Gaussian, Mixture
 
 _ROUNDINGS = 64.0  # relative jitter of covariances, and least error of levels, in units of rounding
@@ -62,6 +62,16 @@ class Mixed(Likelihood):
         self.weight = real(torch.eye(scores, dtype=torch.float64) if scores == functions else start, name="weight")
         self.offset = real(torch.zeros(scores, dtype=torch.float64), name="offset")
         self.closed_reciprocal = isinstance(given, GaussianNoise) or (scores == 1 and given.closed_reciprocal)
+
+    @property
+    def unwrapped(self) -> Likelihood:
+        """That of ``given``."""
+        return self.given.unwrapped
+
+    @property
+    def noise_parameter(self) -> Parameter | None:
+        """That of ``given``."""
+        return self.given.noise_parameter
 
     def functions(self, outputs: int) -> int:
         """J, whatever the observations."""
@@ -157,6 +167,14 @@ class Mixed(Likelihood):
         weights, given = log_weights.exp(), self.given.moments(scores)
         mean = torch.tensordot(weights, given.mean, 1)
         return Gaussian(mean, torch.tensordot(weights, given.var + (given.mean - mean).square(), 1))
+
+    def probabilities(self, q: Gaussian) -> Float[Tensor, "*s n c"]:
+        """Those of ``given`` for one score; else the softmax at nodes of correlated scores."""
+        return self.given.probabilities(self.belief(q)) if self._size[0] == 1 else super().probabilities(q)
+
+    def latent(self, q: Gaussian) -> Gaussian:
+        """Mean and variance of each score."""
+        return self.belief(q)
 
     def predictive_cdf(self, y: Float[Tensor, "*s n p"], q: Gaussian) -> Float[Tensor, "*s n p"]:
         """``E P(Y ≤ y | A f + b)``, for each output."""

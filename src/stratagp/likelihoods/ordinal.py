@@ -38,6 +38,8 @@ class Ordinal(Likelihood):
     tensor([[0.5000, 0.3413, 0.1587]])
     """
 
+    of_classes = one_score = ordered = True
+
     discrete = True
     first: Any
     gaps: Any

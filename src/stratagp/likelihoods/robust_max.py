@@ -36,6 +36,9 @@ class RobustMax(Likelihood):
     tensor([[0.98..., 0.005..., 0.005...]])
     """
 
+    of_classes = True
+    smooth = False
+
     discrete = True
     closed_reciprocal = True
     epsilon: Any

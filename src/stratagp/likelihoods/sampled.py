@@ -12,6 +12,7 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.likelihoods.base import Likelihood, log_average
 from stratagp.likelihoods.robust_max import RobustMax
+from stratagp.parameters import Parameter
 from stratagp.types import Gaussian, Mixture
 
 
@@ -48,6 +49,16 @@ class Sampled(Likelihood):
         if what != "bound" and isinstance(given, RobustMax):
             raise InputError("the density of RobustMax is a step, so samples of its reciprocal have no gradient")
         self.given, self.n_samples, self.generator, self.what = given, n_samples, generator, what
+
+    @property
+    def unwrapped(self) -> Likelihood:
+        """That of ``given``."""
+        return self.given.unwrapped
+
+    @property
+    def noise_parameter(self) -> Parameter | None:
+        """That of ``given``."""
+        return self.given.noise_parameter
 
     def functions(self, outputs: int) -> int:
         """As many as ``given`` asks for."""
@@ -95,6 +106,14 @@ class Sampled(Likelihood):
     def predict(self, q: Gaussian) -> Gaussian:
         """That of ``given``."""
         return self.given.predict(q)
+
+    def probabilities(self, q: Gaussian) -> Float[Tensor, "*s n c"]:
+        """Those of ``given``."""
+        return self.given.probabilities(q)
+
+    def latent(self, q: Gaussian) -> Gaussian:
+        """Those of ``given``."""
+        return self.given.latent(q)
 
     def quantiles(self, q: Gaussian | Mixture, levels: Sequence[float]) -> Float[Tensor, "l n p"]:
         """Those of ``given``."""

@@ -25,6 +25,8 @@ class Softmax(Likelihood):
     tensor([[0.5000, 0.5000]])
     """
 
+    of_classes = True
+
     discrete = True
     closed_reciprocal = True
 

@@ -41,6 +41,8 @@ class StudentT(Separate):
     3.0
     """
 
+    scalable = direct = True
+
     scale: Any
     dof: Any
 

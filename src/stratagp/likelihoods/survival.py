@@ -28,6 +28,8 @@ class Weibull(OneFunction):
     -2.0
     """
 
+    of_times = True
+
     def __init__(self, shape: Value | Parameter = 1.0) -> None:
         super().__init__()
         self.shape = number(shape, "shape")
@@ -82,6 +84,8 @@ class LogNormal(OneFunction):
     >>> LogNormal(0.5).quantiles(Gaussian(torch.zeros(1, 1), torch.ones(1, 1)), [0.5]).item()
     1.0
     """
+
+    of_times = True
 
     def __init__(self, noise: Value | Parameter = 0.1) -> None:
         super().__init__()

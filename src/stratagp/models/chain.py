@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,14 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.kernels.base import as_tensor
 from stratagp.layers import Layer, Stack
-from stratagp.likelihoods import GaussianNoise, Likelihood, RobustMax, Sampled
+from stratagp.likelihoods import Likelihood, Sampled
 from stratagp.objectives.elbo import Bound, expected_log_prob
 from stratagp.objectives.elbo import elbo as lower_bound  # the class has a method of that name
 from stratagp.objectives.predictive import log_predictive_of
 from stratagp.parameterised import Parameterised
+from stratagp.parameters import Parameter
 from stratagp.posteriors import FullGaussian, MixturePosterior
+from stratagp.predictive import Observed
 from stratagp.training.batches import Streamed
 from stratagp.training.loop import History, rows, train
 from stratagp.types import Gaussian, Mixture
@@ -55,6 +58,11 @@ class Chain(Parameterised):
     def observed(self) -> Likelihood:
         """The likelihood itself, where ``likelihood`` is a sampler of it."""
         return self.likelihood.given if isinstance(self.likelihood, Sampled) else self.likelihood
+
+    @property
+    def noise_parameter(self) -> Parameter | None:
+        """The noise variance of the targets, where the likelihood has one."""
+        return self.likelihood.noise_parameter
 
     def elbo(self, x: Any, y: Any, num_data: int | None = None) -> Bound:
         """The lower bound on ``log p(y | x)`` and its terms; with ``num_data``, estimated from a batch of that many."""
@@ -111,10 +119,7 @@ class Chain(Parameterised):
 
     def belief(self, x: Any) -> Gaussian | Mixture:
         """The belief about the latent functions at each row, as ``n q``, or ``k n q`` for the parts of a mixture."""
-        parts = list(self._beliefs(x))
-        if isinstance(parts[0], Gaussian):
-            return _joined(parts)
-        return Mixture(parts[0].log_weights, _joined([part.parts for part in parts], 1))
+        return joined(list(self._beliefs(x)))
 
     def marginals(self, x: Any) -> Gaussian:
         """Mean and variance of the latent functions at each row, as ``n q``."""
@@ -123,25 +128,19 @@ class Chain(Parameterised):
 
     def predict(self, x: Any) -> Gaussian:
         """Mean and variance of observations at each row: of targets, or of labels (whose means are probabilities)."""
-        whole = not isinstance(self.observed, GaussianNoise)  # which needs no more than moments
         with torch.no_grad():
-            return _joined([predict(self.likelihood, belief) for belief in self._beliefs(x, whole)])
+            return joined([predict(self.likelihood, belief) for belief in self._beliefs(x, self._by_samples)])
+
+    def observations(self, x: Any) -> Iterator[Observed]:
+        """What may be observed, for some rows after others."""
+        ready = self._ready()
+        for chunk in self._chunks(table(x, "x"), "x", self._by_samples):
+            whole = partial(self._whole, chunk, ready)
+            yield Observed(self.observed, whole, whole if self._by_samples else partial(self._belief_at, chunk, ready))
 
     def quantiles(self, x: Any, levels: Sequence[float]) -> Float[Tensor, "l n p"]:
         """The values that observations stay below with the given probabilities, at each row."""
-        with torch.no_grad():
-            beliefs = self._beliefs(x, whole=True)
-            return torch.cat([self.likelihood.quantiles(_double(belief), levels) for belief in beliefs], 1)
-
-    def predict_with_quantiles(self, x: Any, levels: Sequence[float]) -> tuple[Gaussian, Float[Tensor, "l n p"]]:
-        """What :meth:`predict` and :meth:`quantiles` say, from one computation of beliefs where both need the same."""
-        moments = isinstance(self.layer, Stack) and self.layer.propagate == "moments"
-        if moments and isinstance(self.observed, GaussianNoise):
-            return self.predict(x), self.quantiles(x, levels)
-        with torch.no_grad():
-            beliefs = self._beliefs(x, whole=True)
-            found = [(predict(self.likelihood, b), self.likelihood.quantiles(_double(b), levels)) for b in beliefs]
-            return _joined([each for each, _ in found]), torch.cat([ends for _, ends in found], 1)
+        return torch.cat([torch.from_numpy(part.quantile(levels)) for part in self.observations(x)], 1)
 
     def log_predictive(self, x: Any, y: Any) -> Float[Tensor, " n"]:
         """``log p(yₙ | xₙ)`` of each row: the score of predictions."""
@@ -150,38 +149,37 @@ class Chain(Parameterised):
             pairs = zip(self._beliefs(x, whole=True), targets, strict=True)
             return torch.cat([log_predictive_of(self.likelihood, columns(part), belief) for belief, part in pairs])
 
-    def survival(self, x: Any, times: Sequence[float]) -> Float[Tensor, "n t"]:
-        """The probability of an event after each of ``times``, at each row; for likelihoods of survival."""
-        with torch.no_grad():
-            beliefs = [_double(belief) for belief in self._beliefs(x, whole=True)]
-            found = [[1 - below(self.observed, time, belief)[:, 0] for time in times] for belief in beliefs]
-            return torch.cat([torch.stack(part, 1) for part in found])
-
-    def cdf(self, x: Any, y: Any) -> Float[Tensor, "n p"]:
-        """The probability of an observation of at most ``y``, at each row and output."""
-        targets = self._chunks(table(y, "y"), "y", whole=True)
-        with torch.no_grad():
-            pairs = zip(self._beliefs(x, whole=True), targets, strict=True)
-            return torch.cat([below(self.observed, columns(part).double(), _double(b)) for b, part in pairs])
-
     def bound(self, x: Any, y: Any) -> Float[Tensor, ""]:
         """The lower bound on ``log p(y | x)`` of all rows, in chunks and without a gradient; by quadrature."""
-        whole = not isinstance(self.observed, GaussianNoise)
-        targets = self._chunks(table(y, "y"), "y", whole)
+        targets = self._chunks(table(y, "y"), "y", self._by_samples)
         with torch.no_grad():
-            pairs = zip(self._beliefs(x, whole), targets, strict=True)
+            pairs = zip(self._beliefs(x, self._by_samples), targets, strict=True)
             fits = [expected_log_prob(self.observed, columns(part), belief).double().sum() for belief, part in pairs]
             return torch.stack(fits).sum() - self.layer.kl()
+
+    @property
+    def _by_samples(self) -> bool:
+        """Whether moments of observations come from the whole belief about hidden values, not from their moments."""
+        return not self.observed.is_gaussian
+
+    def _ready(self) -> Any:
+        """What chunks of rows share."""
+        return None
 
     def _beliefs(self, x: Any, whole: bool = False) -> Iterator[Any]:
         """The belief at one chunk of rows after another, in evaluation mode.
 
         ``whole`` asks for the distribution and not only its moments, where hidden layers are uncertain.
         """
+        ready = self._ready()
         for chunk in self._chunks(table(x, "x"), "x", whole):
-            yield self._belief_at(chunk, whole)
+            yield self._belief_at(chunk, ready, whole)
 
-    def _belief_at(self, x: Tensor, whole: bool) -> Any:
+    def _whole(self, x: Tensor, ready: Any) -> Any:
+        """The whole belief at rows, of which few have hidden values at a time."""
+        return joined([self._belief_at(part, ready, whole=True) for part in x.split(self._rows_at_once(whole=True))])
+
+    def _belief_at(self, x: Tensor, ready: Any = None, whole: bool = False) -> Any:
         layer, training = self.layer, self.training
         self.eval()
         try:
@@ -219,7 +217,7 @@ def _gaussians(layer: Layer) -> list[FullGaussian]:
 
 def _is_noisy(likelihood: Likelihood) -> bool:
     """Whether natural gradients, which go by the curvature too, do not suit a likelihood."""
-    return isinstance(likelihood, RobustMax) or (isinstance(likelihood, Sampled) and likelihood.what != "reciprocal")
+    return not likelihood.smooth or (isinstance(likelihood, Sampled) and likelihood.what != "reciprocal")
 
 
 def table(data: Any, name: str) -> Any:
@@ -239,19 +237,14 @@ def predict(likelihood: Likelihood, belief: Gaussian | Mixture) -> Gaussian:
     return Mixture(belief.log_weights, likelihood.predict(belief.parts)).moments()
 
 
-def below(likelihood: Likelihood, y: float | Tensor, belief: Gaussian | Mixture) -> Float[Tensor, "n p"]:
-    """``P(Y ≤ y)`` under a belief of either kind; a number stands for all rows of one output."""
-    q = belief if isinstance(belief, Gaussian) else belief.parts
-    values = y.expand(*q.mean.shape[:-1], -1) if isinstance(y, Tensor) else torch.full_like(q.mean[..., :1], y)
-    found = likelihood.predictive_cdf(values, q)
-    return found if isinstance(belief, Gaussian) else torch.tensordot(belief.log_weights.exp(), found, 1)
+def joined(parts: list[Any]) -> Any:
+    """One belief of the rows of several."""
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], Mixture):
+        return Mixture(parts[0].log_weights, _joined_at([part.parts for part in parts], 1))
+    return _joined_at(parts, 0)
 
 
-def _double(belief: Gaussian | Mixture) -> Gaussian | Mixture:
-    if isinstance(belief, Gaussian):
-        return Gaussian(belief.mean.double(), belief.var.double())
-    return Mixture(belief.log_weights.double(), Gaussian(*(part.double() for part in belief.parts)))
-
-
-def _joined(parts: list[Gaussian], axis: int = 0) -> Gaussian:
+def _joined_at(parts: list[Gaussian], axis: int) -> Gaussian:
     return Gaussian(torch.cat([part.mean for part in parts], axis), torch.cat([part.var for part in parts], axis))

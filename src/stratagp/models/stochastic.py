@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -79,13 +78,13 @@ class StochasticGP(Chain):
             a = torch.linalg.solve_triangular(self.layer.factor(), self.kernel(z, x), upper=False)
             return self.layer.posterior.covariance(a, self.kernel(x))
 
-    def _beliefs(self, x: Any, whole: bool = False) -> Iterator[Any]:
-        """The belief at one chunk of rows after another, with one factor for all."""
-        whitener = self.layer.whitener()
-        for chunk in self._chunks(table(x, "x"), "x", whole):
-            with torch.no_grad():
-                belief = self.layer(chunk, whitener)
-            yield belief
+    def _ready(self) -> Any:
+        """One factor for all rows."""
+        return self.layer.whitener()
+
+    def _belief_at(self, x: Tensor, ready: Any = None, whole: bool = False) -> Any:
+        with torch.no_grad():
+            return self.layer(x, ready)
 
     def _rows_at_once(self, whole: bool) -> int:
         q, m = self.layer.posterior.shape

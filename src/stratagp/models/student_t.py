@@ -62,6 +62,11 @@ class StudentTProcess(Parameterised):
         """The kernel of the process, without the noise."""
         return self.gaussian.kernel
 
+    @property
+    def noise_parameter(self) -> Parameter | None:
+        """The noise variance of the targets."""
+        return self.gaussian.noise_parameter
+
     def log_evidence(self, x: Any, y: Any) -> Float[Tensor, ""]:
         """``log p(y | x)`` in closed form: the score of the hyperparameters, dof included."""
         x, y = check_data(self.kernel, x, y)

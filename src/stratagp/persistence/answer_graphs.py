@@ -34,7 +34,7 @@ class TargetsGraph(nn.Module):
     def __init__(self, draws: Sequence[Sequence[Any]]) -> None:
         super().__init__()
         self.processes = nn.ModuleList(process_of_belief(belief) for row in draws for belief in row)
-        noise = [torch.stack([belief.noise.level for belief in row]) for row in draws]
+        noise = [torch.stack([belief.noise for belief in row]) for row in draws]
         self.register_buffer("noise", torch.stack(noise).detach().double().clone())
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -127,26 +127,11 @@ class _Softmax(nn.Module):
         return (f.softmax(-1) * log_weights.exp()[:, None, None]).sum(0)
 
 
-def _classes(belief: Any) -> nn.Module:
-    """The graph of one belief about classes, as the engines of classes make them."""
-    if hasattr(belief, "posteriors"):
-        return _Binary(belief.posteriors)
-    if hasattr(belief, "model"):
-        return _First(ChainGraph(belief.model, True))
-    binary = isinstance(belief.posterior, BinaryPosterior)
-    return _Binary([belief.posterior]) if binary else _Softmax(belief.posterior)
-
-
-class _First(nn.Module):
-    """The only answer of a graph."""
-
-    def __init__(self, graph: nn.Module) -> None:
-        super().__init__()
-        self.graph = graph
-
-    def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.graph(x)[0]
-        return found
+def _classes(posterior: Any) -> nn.Module:
+    """The graph of one posterior of classes."""
+    if isinstance(posterior, MulticlassPosterior):
+        return _Softmax(posterior)
+    return _Binary(posterior if isinstance(posterior, list) else [posterior])
 
 
 def with_both(p: Tensor) -> Tensor:

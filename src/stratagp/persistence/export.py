@@ -20,10 +20,10 @@ import torch
 from torch import Tensor, nn
 
 from stratagp.errors import InputError, UnsupportedError
-from stratagp.models.chain import Chain
 from stratagp.persistence.answer_graphs import ChainGraph, ClassesGraph, TargetsGraph
 from stratagp.persistence.input_graphs import InputGraph
 from stratagp.persistence.onnx_operations import InPlainOperations
+from stratagp.recipes.chains import ChainModel
 from stratagp.training.checkpoint import appearing
 
 ABOUT = "stratagp"  # the key of the description in ONNX files; with .json, the name of that in torch programs
@@ -106,7 +106,7 @@ class ModelGraph(nn.Module):
             raise UnsupportedError(
                 "export: corrections have no graph: export the model that was calibrated, model.model"
             )
-        if "beliefs_" not in getattr(model, "__dict__", {}):
+        if "fitted_" not in getattr(model, "__dict__", {}):
             raise InputError(f"export: this {type(model).__name__} is not fitted, or none that can be exported")
         self.inputs = InputGraph(model)
         self.of_classes = hasattr(model, "classes_")
@@ -168,10 +168,10 @@ def _quiet() -> Iterator[None]:
 
 def _answer(model: Any, of_classes: bool) -> nn.Module:
     """The graph of what a model says about points."""
-    beliefs = model.beliefs_
-    if isinstance(beliefs[0], Chain):
-        return ChainGraph(copy.deepcopy(beliefs[0]).cpu(), of_classes)
-    return ClassesGraph(beliefs) if of_classes else TargetsGraph(beliefs)
+    fitted = model.fitted_
+    if isinstance(fitted, ChainModel):
+        return ChainGraph(copy.deepcopy(fitted.chain).cpu(), of_classes)
+    return ClassesGraph(fitted.draws) if of_classes else TargetsGraph(fitted.draws)
 
 
 def _program(graph: ModelGraph) -> Any:

@@ -26,7 +26,7 @@ from stratagp.persistence.registry import Trust, refuse_strangers
 
 _RELATIVE, _ABSOLUTE = 1e-4, 1e-6  # of the answers of another machine, beside the largest of them
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
-_LEFT_BY_FIT = ("beliefs_", "model_", "residuals_", "scores_", "levels_", "temperature_")
+_LEFT_BY_FIT = ("fitted_", "model_", "residuals_", "scores_", "levels_", "temperature_")
 _CALIBRATIONS = 10  # of one model, at most
 _ROWS = 2  # of the example, at most
 _SHOWN = 200  # letters of an argument in the description

@@ -79,8 +79,8 @@ class ProcessGraph(nn.Module):
 
 def process_of_belief(belief: Any) -> ProcessGraph:
     """The process of one target of a regressor in closed form."""
-    posterior = belief.posterior
-    if not hasattr(belief.noise, "level"):
+    posterior = belief.process
+    if belief.noise is None:
         raise UnsupportedError("export is for noise that does not vary: save the model instead")
     if isinstance(posterior, StudentTPosterior):
         return _of_exact(posterior.gaussian, posterior.scale)

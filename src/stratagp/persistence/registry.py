@@ -22,7 +22,7 @@ from torch import nn
 
 from stratagp.errors import InputError, ModelFileError
 
-_PACKAGES = ("kernels", "likelihoods", "posteriors", "layers", "models", "estimators")
+_PACKAGES = ("kernels", "likelihoods", "posteriors", "layers", "models", "recipes", "estimators", "estimators.inputs")
 _MODULES = (
     "means",
     "priors",
@@ -42,7 +42,7 @@ _MODULES = (
     "training.lbfgs",
     "training.run",
 )
-_NOT = ("estimators.streaming", "estimators.predicting")  # which open files
+_NOT = ("estimators.intake", "estimators.prediction_files")  # which open files
 _LAYERS = "AdaptiveAvgPool2d BatchNorm1d BatchNorm2d Conv2d Dropout ELU Embedding Flatten GELU Identity LayerNorm"
 _LAYERS += " LeakyReLU Linear MaxPool2d ModuleDict ModuleList ParameterList ReLU Sequential SiLU Sigmoid Softplus Tanh"
 _FUNCTIONS = ("kernels.fingerprint", "kernels.molecule_graph", "kernels.read_smiles")
@@ -58,7 +58,11 @@ def classes() -> dict[str, type]:
     for module in _modules():
         for cls in vars(importlib.import_module(f"stratagp.{module}")).values():
             if inspect.isclass(cls) and cls.__module__ == f"stratagp.{module}":
-                package = module if cls.__qualname__.startswith("_") else module.split(".")[0]
+                package = (
+                    module
+                    if cls.__qualname__.startswith("_") or module.startswith("estimators.inputs")
+                    else module.split(".")[0]
+                )
                 name = f"stratagp.{package}.{cls.__qualname__}"
                 assert name not in found, f"two classes are called {name}"
                 found[name] = cls

@@ -1,0 +1,304 @@
+"""Several views of one object as inputs of an estimator: groups of columns, or arrays and lists of objects."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, clone
+from torch import Tensor
+
+from stratagp.data.tables import is_frame, pandas_like
+from stratagp.errors import InputError
+from stratagp.estimators.inputs.base import InputOptions, Inputs, Points, forget_columns
+from stratagp.estimators.inputs.objects import ObjectReader, refuse_mixtures, refuse_texts, warn_if_alike
+from stratagp.estimators.inputs.table import TableInputs
+from stratagp.estimators.inputs.view_parts import (
+    as_table,
+    checked,
+    described,
+    in_order,
+    is_over_objects,
+    side_by_side,
+    slices,
+    views_of_frame,
+    widths,
+)
+from stratagp.kernels import Anchors, Kernel, choose_anchors
+from stratagp.kernels.columns import column_position
+
+_ONE = "objects"  # the name of the view that a list of objects is
+
+
+class ViewInputs(Inputs):
+    """Tables whose columns belong to views; or an array or list of objects for each view, put side by side.
+
+    In a frame, columns that are given kernels by name are views of their own, lists of objects where the kernels are
+    over these, and all others are the view "columns". They may come in any order.
+
+    Objects become rows of their similarities to some of them (:class:`~stratagp.kernels.Anchors`).
+
+    Arguments:
+        views: columns of each view, as a slice, a name, a number or a list of these; a mapping gives the views names.
+            None for one table without views, or for ``X`` that is a mapping or a list of views itself.
+        given: kernels of views, by name or in their order; a view with a kernel over objects is a list of these.
+
+    After ``learn``, ``views`` tells which encoded columns each view has, by its name; None where there are no views.
+    """
+
+    def __init__(self, options: InputOptions, views: Any = None, given: Any = None) -> None:
+        self.options, self.asked, self.given = options, views, given
+        self.table = TableInputs(options)
+        self.table_reader: BaseEstimator | None = None  # whose columns are those of the table alone
+        self.own_kernels: dict[str, Kernel | None] = {}
+        self.widths: dict[str, int | None] | None = None  # None: objects
+        self.views: dict[str, list[int]] | None = None
+        self.anchors: dict[str, Anchors] = {}
+        self.readers: dict[str, ObjectReader] = {}  # of the views of objects
+        self.frame: list[str] | None = None  # the names of its columns, if it was one that views were columns of
+        self.columns = []
+        self.source = []
+
+    def learn(self, estimator: BaseEstimator, X: Any) -> Points:
+        """Learn from the training rows and their views, and return them as points."""
+        self._refuse_objects_in_groups()
+        refuse_texts(X, self.options.texts)
+        named = self._named(X)
+        if named is None:
+            if self.asked is None and self.given is not None:
+                raise InputError("view_kernels are for views: give views, X as a list of them, or kernel for all")
+            points = self._learn_table(estimator, X)
+            self.views = None if self.asked is None else self._resolved(estimator, self.asked)
+            self.own_kernels = {} if self.views is None else _by_name(self.given, list(self.views))
+            return points
+        if self.asked is not None:
+            raise InputError("X is one array for each view already: leave out views")
+        forget_columns(estimator)
+        self.frame = [str(name) for name in pandas_like(X).columns] if is_frame(X) else None
+        self.own_kernels = _by_name(self.given, list(named))
+        self.readers = {
+            name: ObjectReader(self._call(name)) for name in named if is_over_objects(self.own_kernels[name])
+        }
+        parts = checked({name: self._part(name, part, learn=True) for name, part in named.items()})
+        self.widths, self.takes_views = widths(parts), True
+        return self._learn_parts(estimator, parts)
+
+    def _learn_table(self, estimator: BaseEstimator, X: Any) -> Points:
+        points = self.table.learn(estimator, X)
+        self.columns, self.source, self.encoder = self.table.columns, list(self.table.source), self.table.encoder
+        self.centre, self.scale = self.table.centre, self.table.scale
+        return points
+
+    def _learn_parts(self, estimator: BaseEstimator, parts: dict[str, Any]) -> Points:
+        """Arrays side by side in one table, then similarities of objects to anchors."""
+        arrays = {name: part for name, part in parts.items() if name not in self.readers}
+        # A frame's columns of objects are columns of the estimator too, but not of the table that is read here.
+        reader = estimator if self.frame is None else clone(estimator, safe=False)
+        self.table_reader = None if self.frame is None else reader
+        blocks = [self._learn_table(reader, side_by_side(arrays)).values] if arrays else []
+        found = self._resolved(reader, slices(arrays)) if arrays else {}
+        for name in self.readers:
+            blocks.append(self._anchored(name, parts[name]))
+            end = sum(block.shape[1] for block in blocks)
+            found[name] = list(range(end - blocks[-1].shape[1], end))
+        self.views = {name: found[name] for name in parts}
+        self._count_columns(estimator, arrays)
+        return Points(torch.cat(blocks, 1))
+
+    def points(self, estimator: BaseEstimator, X: Any) -> Points:
+        """New rows as points, the way the training rows were."""
+        if self.widths is None:
+            return self.table.points(estimator, X)
+        if self.frame is not None and is_frame(X):
+            X = in_order(pandas_like(X), self.frame)
+        named = self._named(X) or {}
+        same = set(named) == set(self.widths)
+        parts = checked({name: self._part(name, part) for name, part in named.items()}) if same else {}
+        if widths(parts) != self.widths:
+            known = self.widths.items()
+            expected = ", ".join(f"{name} with {f'{w} columns' if w else 'objects'}" for name, w in known)
+            raise InputError(f"X must be an array for each view, as in fit: {expected}; got {described(named, X)}")
+        arrays = {name: parts[name] for name, width in self.widths.items() if width}
+        reader = estimator if self.table_reader is None else self.table_reader
+        blocks = [self.table.points(reader, side_by_side(arrays)).values] if arrays else []
+        blocks += [anchors.encode(parts[name]) for name, anchors in self.anchors.items()]
+        return Points(torch.cat(blocks, 1))
+
+    def bind(self, kernel: Kernel | None, default: Kernel) -> Kernel:
+        """A copy of a kernel that knows the columns and categories of the table."""
+        return self.table.bind(kernel, default)
+
+    def _count_columns(self, estimator: BaseEstimator, arrays: dict[str, Any]) -> None:
+        """Where in ``X`` each column comes from, −1 for objects that are no column of a frame."""
+        assert self.views is not None
+        objects = [name for name in self.readers for _ in self.views[name]]
+        if self.frame is None:
+            self.source += [-1] * len(objects)
+            return
+        place = {name: i for i, name in enumerate(self.frame)}
+        table = [str(name) for part in arrays.values() for name in part.columns]
+        self.source = [place[table[i]] for i in self.source] + [place[name] for name in objects]
+        estimator.n_features_in_ = len(self.frame)
+        estimator.feature_names_in_ = np.array(self.frame, dtype=object)
+
+    def kernels(self, kernel: Kernel, columns: int) -> list[Kernel]:
+        """A kernel for each view, on its columns: a copy of ``kernel``, or that which is given."""
+        assert self.views is not None
+        anchored = {name: anchors.kernel for name, anchors in self.anchors.items()}
+        chosen = {name: anchored.get(name) or self.own_kernels[name] or kernel for name in self.views}
+        copies = {name: copy.deepcopy(one) for name, one in chosen.items()}
+        everything = list(range(columns))
+        return [
+            (copies[name] if own == everything else copies[name].on(own)).bind(columns)
+            for name, own in self.views.items()
+        ]
+
+    def anchor_points(self, columns: int) -> list[Tensor | None]:
+        """The inducing points of each view of objects, zero in the columns of others; None for the other views."""
+        found: list[Tensor | None] = []
+        for name, own in (self.views or {}).items():
+            found.append(None)
+            if name in self.anchors:
+                rows = self.anchors[name].rows()
+                found[-1] = rows.new_zeros(len(rows), columns).index_copy(1, torch.tensor(own), rows)
+        return found
+
+    def features(self, name: str) -> list[int]:
+        """The columns of a view that a linear function may see."""
+        assert self.views is not None
+        return self.views[name][1 if name in self.anchors else 0 :]
+
+    def _anchored(self, name: str, objects: list[Any]) -> Tensor:
+        kernel, options = self.own_kernels[name], self.options
+        assert kernel is not None
+        generator = torch.Generator().manual_seed(options.seed)
+        chosen = choose_anchors(kernel, objects, options.n_anchors, generator, options.anchors)
+        self.anchors[name] = Anchors(kernel, [objects[i] for i in chosen])
+        if len(chosen) == 1:
+            warn_if_alike(kernel, objects, self._call(name))
+        return self.anchors[name].encode(objects)
+
+    def _call(self, name: str) -> str:
+        """How messages call a list of objects."""
+        if name == _ONE:
+            return "X"
+        return f"X: view {name!r}" if self.frame is None else f"X: column {name!r}"
+
+    def _part(self, name: str, values: Any, learn: bool = False) -> Any:
+        """A view as an array ``n d`` or a frame, or as a list of objects where its kernel is over these."""
+        reader = self.readers.get(name)
+        if reader is None:
+            return as_table(name, values)
+        return reader.learn(values) if learn else reader.read(values)
+
+    def _named(self, X: Any) -> dict[str, Any] | None:
+        """What is given for each view, by name, where ``X`` is that; None where it is one table."""
+        if is_frame(X):
+            by_column = isinstance(self.given, Mapping) and self.given and self.asked is None
+            return views_of_frame(pandas_like(X), self.given) if by_column else None
+        whole = isinstance(X, (list, tuple)) and len(X) > 0
+        if isinstance(X, Mapping) and not hasattr(X, "shape"):  # a sparse matrix of keys is a mapping too
+            return {str(name): part for name, part in X.items()}
+        several = whole and all(getattr(part, "ndim", 0) == 2 for part in X)
+        if several or (whole and self.asked is None and self._over_objects()):
+            return {f"view {i}": part for i, part in enumerate(X)}
+        return None
+
+    def _over_objects(self) -> list[Kernel]:
+        given = self.given.values() if isinstance(self.given, Mapping) else self.given or ()
+        return [own for own in given if is_over_objects(own)]
+
+    def _refuse_objects_in_groups(self) -> None:
+        if self.asked is not None and self._over_objects():
+            raise InputError(
+                f"views are groups of columns of numbers and categories, but {self._over_objects()[0]} in view_kernels "
+                "is over objects: leave out views, and let view_kernels={'text': kernel} name the column of objects"
+            )
+
+    def _resolved(self, estimator: BaseEstimator, asked: Any) -> dict[str, list[int]]:
+        if not isinstance(asked, (Mapping, list, tuple)) or not asked:
+            raise InputError(
+                f"views must be a list of columns for each view, or a mapping of names to them, got {asked!r}"
+            )
+        named = dict(asked) if isinstance(asked, Mapping) else {f"view {i}": columns for i, columns in enumerate(asked)}
+        given = vars(estimator).get("feature_names_in_")
+        names = [str(i) for i in range(estimator.n_features_in_)] if given is None else [str(name) for name in given]
+        found: dict[str, list[int]] = {}
+        for name, columns in named.items():
+            chosen = _positions(columns, names)
+            found[str(name)] = [i for i, source in enumerate(self.source) if source in chosen]
+            if not found[str(name)]:
+                raise InputError(f"views: {name!r} has no columns, got {columns!r}")
+        return found
+
+
+def _by_name(given: Any, names: list[str]) -> dict[str, Kernel | None]:
+    """The kernels that are given for views, by the names of these; None for the others."""
+    if given is None:
+        return dict.fromkeys(names)
+    by_name = isinstance(given, Mapping)
+    named = {str(key): own for key, own in given.items()} if by_name else dict(zip(names, given, strict=False))
+    fits = set(named) <= set(names) if by_name else len(given) == len(names)
+    if not fits or not all(own is None or isinstance(own, Kernel) for own in named.values()):
+        raise InputError(
+            f"view_kernels must be a kernel for each of the {len(names)} views ({', '.join(names)}), or a mapping of "
+            f"their names to kernels, got {given!r}"
+        )
+    for own in named.values():
+        if own is not None:
+            refuse_mixtures(own, "view_kernels")
+    return {name: named.get(name) for name in names}
+
+
+def _positions(columns: Any, names: list[str]) -> set[int]:
+    if isinstance(columns, slice):
+        return set(range(len(names))[columns])
+    columns = columns.tolist() if isinstance(columns, np.ndarray) else columns
+    wanted = columns if isinstance(columns, (list, tuple, range, set)) else [columns]
+    for column in wanted:
+        if isinstance(column, bool) or not isinstance(column, (int, str, np.integer)):
+            raise InputError(f"views must name columns by number, name or slice, got {column!r}")
+    return {column_position(column if isinstance(column, str) else int(column), names) for column in wanted}
+
+
+class AnchoredObjects(Inputs):
+    """A list of objects as rows of similarities to some of them: one view.
+
+    Arguments:
+        kernel: over the objects.
+    """
+
+    def __init__(self, options: InputOptions, kernel: Kernel) -> None:
+        self.inside = ViewInputs(options, None, {_ONE: kernel})
+        self.columns = []
+        self.source = []
+
+    def learn(self, estimator: BaseEstimator, X: Any) -> Points:
+        """Choose anchors among the objects, and compare all with them."""
+        points = self.inside.learn(estimator, {_ONE: X})
+        self.source = self.inside.source
+        return points
+
+    def points(self, estimator: BaseEstimator, X: Any) -> Points:
+        """New objects, compared with the anchors."""
+        return self.inside.points(estimator, {_ONE: X})
+
+    @property
+    def views(self) -> dict[str, list[int]] | None:
+        """All columns are of one view."""
+        return self.inside.views
+
+    def kernels(self, kernel: Kernel, columns: int) -> list[Kernel]:
+        """The kernel of the objects, on their similarities."""
+        return self.inside.kernels(kernel, columns)
+
+    def anchor_points(self, columns: int) -> list[Tensor | None]:
+        """The anchors as rows: the inducing points of processes over the objects."""
+        return self.inside.anchor_points(columns)
+
+    def features(self, name: str) -> list[int]:
+        """The columns that a linear function may see."""
+        return self.inside.features(name)

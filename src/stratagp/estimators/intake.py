@@ -1,0 +1,206 @@
+"""What an estimator is fitted on: rows in memory, or a source of more rows than fit there, of which it sees a sample.
+
+Start values, scales of inputs and inducing points come from the sample; categories, classes, the scale of targets and
+the number of rows from a pass over all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from stratagp.data import Rules, Source, Stream, TargetScale, open_source, survey
+from stratagp.data.columns import categories_of
+from stratagp.data.sampling import joined, row_hashes
+from stratagp.data.source import Block
+from stratagp.data.stream import Encode
+from stratagp.data.survey import MOST_CATEGORIES, Survey
+from stratagp.data.tables import Column, is_frame, pandas_like
+from stratagp.data.target_checks import Check
+from stratagp.errors import InputError
+from stratagp.training.checkpoint import Checkpoint
+from stratagp.training.progress import log
+from stratagp.training.world import World, join
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Intake:
+    """What ``fit`` is given.
+
+    Arguments:
+        X, y: all rows, or a sample.
+        seed: of all that is random in the fit, in all processes.
+        checkpoint: where training leaves its state.
+        source, rules, seen: where all rows are, which of them training sees, and what is known of them; None in memory.
+    """
+
+    X: Any
+    y: Any
+    seed: int
+    checkpoint: Checkpoint | None = None
+    source: Source | None = None
+    rules: Rules | None = None
+    seen: Survey | None = None
+
+    def stream(self, encode: Encode) -> Stream | None:
+        """All rows, to be read in batches; None where they are in memory."""
+        if self.source is None or self.rules is None or self.seen is None:
+            return None
+        return Stream(self.source, self.rules, self.seen, encode, self.source.memory)
+
+    @property
+    def held(self) -> Block | None:
+        """A sample of the rows that training does not see."""
+        return None if self.seen is None else self.seen.held.settle()
+
+    def target_scale(self, targets: np.ndarray, weights: np.ndarray | None = None) -> TargetScale:
+        """Centre and spread of the targets, of all rows."""
+        if self.seen is None or self.seen.moments is None:
+            return TargetScale.of(targets, weights)
+        return TargetScale.of_moments(self.seen.moments.mean, self.seen.moments.spread)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files are read for an estimator.
+
+    Arguments:
+        of_classes: whether targets are classes.
+        validation: the share of rows to hold out.
+        check: refuses targets that cannot be.
+        texts: columns that may be texts, as they have kernels of their own.
+    """
+
+    of_classes: bool
+    validation: float
+    check: Check | None
+    texts: frozenset[str]
+
+
+def taken_in(
+    X: Any, y: Any, seed: int, fixed_seed: bool, checkpoint: Any, settings: dict[str, str], reading: Reading, say: Say
+) -> Intake:
+    """What ``fit(X, y, checkpoint)`` is given.
+
+    Arguments:
+        X: rows; or a :class:`~stratagp.data.Source`, or a path that :func:`~stratagp.data.open_source` takes.
+        y: targets; of files, the name of their column, or a list of names.
+        fixed_seed: whether the user chose the seed; else a fit that goes on takes that of the fit before.
+        checkpoint: a folder, or a :class:`~stratagp.training.checkpoint.Checkpoint`.
+        settings: what must be the same for a fit to go on where another ended.
+    """
+    world = join()
+    kept = Checkpoint(checkpoint) if isinstance(checkpoint, (str, os.PathLike)) else checkpoint
+    if kept is not None and not isinstance(kept, Checkpoint):
+        raise InputError(f"checkpoint must be a folder, or a Checkpoint, got {checkpoint!r}")
+    if kept is not None and not fixed_seed:
+        seed = kept.settings().get("seed", seed)
+    seed = int(world.from_first(seed))
+    found = _opened(X, y, world, seed, reading, say) if is_source(X) else Intake(X, y, seed)
+    if kept is not None:
+        own = {"version": version("stratagp"), "seed": seed, "data": _fingerprint(found)}
+        kept.begin({**own, **settings})
+    return replace(found, checkpoint=kept)
+
+
+def is_source(X: Any) -> bool:
+    """Whether ``X`` says where rows are, instead of being them.
+
+    >>> is_source("flights/*.parquet"), is_source([[1.0, 2.0]]), is_source(["ACGT", "AACC"])
+    (True, False, False)
+    """
+    return isinstance(X, (Source, str, os.PathLike))
+
+
+def _opened(X: Any, y: Any, world: World, seed: int, reading: Reading, say: Say) -> Intake:
+    if isinstance(X, Source) and y is not None:
+        raise InputError("y must be left out where X is a Source, which has its targets: open_source(…, target=…)")
+    if not isinstance(X, Source) and not isinstance(y, (str, list, tuple)):
+        raise InputError(
+            "y must be the name of the column to predict, or a list of names, where X is the path of files, got "
+            f"{type(y).__name__}; objects to learn from are a list: X=[text, …]"
+        )
+    source = X if isinstance(X, Source) else open_source(X, y)
+    rules = Rules(float(reading.validation), source.missing, seed)
+    seen = survey(source, rules, reading.of_classes, world, reading.check)
+    _refuse_texts(seen, reading.texts)
+    sample = _sample(seen)
+    if sample.y is None:
+        raise InputError("X has no targets: give them to the source, as open_source(…, target='price')")
+    whole = seen.rows + seen.held_rows + seen.dropped
+    if seen.dropped:
+        log.warning("rows with missing values are left out: %d of %d", seen.dropped, whole)
+    if rules.share and not seen.held.keys:
+        raise InputError(
+            f"validation={rules.share:g} holds out none of {whole:,} rows: give a larger share, or validation=0"
+        )
+    parts = len(source.parts)
+    say(f"{seen.rows:,} row{'s' * (seen.rows != 1)} to train on, in {parts:,} part{'s' * (parts != 1)}")
+    return Intake(sample.X, sample.y, seed, None, source, rules, seen)
+
+
+def _sample(seen: Survey) -> Block:
+    """The sample, with a row of each class at least, and with all categories, also those that are not in it."""
+    block = seen.sample.settle()
+    assert block is not None
+    if seen.classes:
+        there = set(np.unique(np.asarray(block.y)).tolist())
+        rare = [row for label, (_, row) in sorted(seen.classes.items()) if label not in there]
+        block = joined([block, *rare]) if rare else block
+    if not hasattr(block.X, "columns"):
+        return block
+    pandas = importlib.import_module("pandas")
+    frame = block.X.copy()
+    for name, found in seen.categories.items():
+        if found is None:  # a column of objects
+            continue
+        known = categories_of(Column(repr(name), np.array([*found, None], dtype=object)[:-1]))
+        frame[name] = pandas.Categorical(frame[name], categories=known)
+    return Block(frame, block.y, block.where, block.first)
+
+
+def _refuse_texts(seen: Survey, texts: frozenset[str]) -> None:
+    """Columns with very many categories are texts, which need a kernel over objects."""
+    for name, found in seen.categories.items():
+        if found is None and name not in texts:
+            raise InputError(
+                f"X: column {name!r} has more than {MOST_CATEGORIES:,} categories: leave it out, with "
+                "open_source(…, columns=[…]), or give it a kernel over texts in view_kernels of GPDRFRegressor or "
+                "GPDRFClassifier"
+            )
+
+
+def _fingerprint(found: Intake) -> str:
+    """A number that other data would not have."""
+    digest = hashlib.blake2b(digest_size=16)
+    if found.source is not None and found.seen is not None:
+        digest.update(repr([part.rows for part in found.source.parts]).encode())
+        digest.update(repr([found.seen.kept[part] for part in range(len(found.source.parts))]).encode())
+    _digest(digest, found.X)
+    _digest(digest, found.y)
+    return digest.hexdigest()
+
+
+def _digest(digest: Any, values: Any) -> None:
+    """Take in arrays, frames, texts and containers of these; of other objects only how many there are."""
+    if isinstance(values, Mapping):
+        values = list(values.items())
+    if isinstance(values, (list, tuple)):
+        digest.update(f"{len(values)} ".encode())
+        for value in values:
+            _digest(digest, value)
+    elif is_frame(values) or hasattr(values, "dtype"):
+        array = values if hasattr(values, "tobytes") else row_hashes(pandas_like(values)) if is_frame(values) else None
+        array = np.asarray(values) if array is None else np.asarray(array)
+        digest.update(array.tobytes() if array.dtype.kind != "O" else repr(array.ravel().tolist()).encode())
+    elif isinstance(values, (str, bytes, int, float)):
+        digest.update(repr(values).encode())

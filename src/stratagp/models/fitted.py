@@ -1,0 +1,67 @@
+"""The contract of every model that has learnt from rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.errors import InputError
+from stratagp.parameterised import Parameterised
+from stratagp.predictive import Classes, Predictive
+
+_ROWS = 4096  # that are predicted at once
+
+
+class Fitted(ABC):
+    """A model that has learnt from rows, and answers about others.
+
+    Points are those that kernels see, and targets are standardised: units and names of columns are the user's affair.
+    """
+
+    learnt: Any = None
+    """By which criterion values were learnt in closed form; None where training was by steps."""
+
+    @property
+    @abstractmethod
+    def module(self) -> Parameterised:
+        """What holds every value that was learnt."""
+
+    @property
+    @abstractmethod
+    def points(self) -> Any:
+        """The rows it was trained on, or some of them."""
+
+    @abstractmethod
+    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
+        """``log p(y)`` of the training rows, or a bound on it; or their leave-one-out density."""
+
+    @abstractmethod
+    def predictive(self, x: Any, of: str = "y") -> Predictive | Classes:
+        """What may be observed at rows ``x`` (``of="y"``), or what the latent functions may be (``of="f"``)."""
+
+    def predictives(self, x: Any, of: str = "y") -> Iterator[Predictive | Classes]:
+        """:meth:`predictive` of some rows after others, so that memory does not grow with their number."""
+        for start in range(0, max(1, len(x)), _ROWS):
+            yield self.predictive(x[start : start + _ROWS], of)
+
+    @abstractmethod
+    def function(self, x: Any) -> Float[np.ndarray, "n q"]:
+        """The expected latent functions, without their variance where that costs more."""
+
+    def draw(self, x: Any, n_samples: int, of: str, generator: torch.Generator) -> Float[np.ndarray, "s n q"]:
+        """Joint draws at the rows."""
+        raise InputError(f"{type(self).__name__} has no joint draws")
+
+    def joint(self, x: Any, of: str) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n n q"]]:
+        """Mean and joint covariance of the rows, for each target."""
+        raise InputError("return_cov is for closed forms, which know how rows vary together: use sample_y")
+
+    def leave_one_out(self) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n q"]]:
+        """Mean and variance of each training target predicted from all other rows."""
+        raise InputError("leave_one_out is in closed form for the exact process with plain noise: refit with those")

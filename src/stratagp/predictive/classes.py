@@ -1,0 +1,37 @@
+"""Predictions of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The probability of each class at each row.
+
+    >>> coin = Classes(np.array([[0.25, 0.75]]))
+    >>> coin.log_density(np.array([1])).round(3).tolist()  # log ¾
+    [-0.288]
+    """
+
+    probabilities: Float[np.ndarray, "n c"]
+
+    def log_density(self, codes: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """``log p(c)`` of each row's class, −∞ where it was thought impossible."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.probabilities[np.arange(len(codes)), codes])
+
+    def sample(self, n_samples: int, generator: torch.Generator) -> Int[np.ndarray, "s n"]:
+        """Draws of classes, by their numbers."""
+        weights = torch.from_numpy(np.ascontiguousarray(self.probabilities))
+        return torch.multinomial(weights, n_samples, replacement=True, generator=generator).numpy().T
+
+    @classmethod
+    def average(cls, parts: Sequence[Classes], log_weights: Float[np.ndarray, " k"]) -> Classes:
+        """``Σ w_k p_k``: a mixture of predictions of the same rows."""
+        return cls(np.tensordot(np.exp(log_weights), np.stack([part.probabilities for part in parts]), 1))

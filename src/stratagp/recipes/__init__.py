@@ -1,0 +1,1 @@
+"""Recipes: how each kind of model is learnt, and which one is chosen."""

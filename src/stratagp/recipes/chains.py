@@ -1,0 +1,136 @@
+"""Fitted chains of layers that end in a likelihood: every model that learns by mini-batches, and deep ones in closed
+form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.errors import InputError
+from stratagp.linalg.quasi_random import quasi_normal
+from stratagp.models.chain import Chain, joined
+from stratagp.models.fitted import Fitted
+from stratagp.models.stochastic import StochasticGP
+from stratagp.posteriors import FullGaussian
+from stratagp.predictive import Classes, Observed, Predictive
+from stratagp.recipes.base import Data
+from stratagp.recipes.processes import normal_draws
+from stratagp.training.devices import as_numpy
+from stratagp.training.lbfgs import Result
+from stratagp.training.loop import History
+from stratagp.types import Gaussian
+
+_NODES = 256  # at which moments of probabilities are taken
+_JOINT = 2000  # rows up to which draws are from the joint covariance
+
+
+@dataclass
+class ChainModel(Fitted):
+    """A trained chain, and the rows (or some of them) that it was trained on.
+
+    Arguments:
+        chain: layers and likelihood.
+        data: rows that it was trained on.
+        histories: how training went, phase by phase.
+        result: how an optimiser in closed form ended.
+        bounds: the bound that each of several starts has led to.
+    """
+
+    chain: Chain
+    data: Data = field(repr=False)
+    histories: list[History] = field(default_factory=list, repr=False)
+    result: Result | None = None
+    bounds: list[float] = field(default_factory=list)
+
+    @property
+    def module(self) -> Chain:
+        """The chain."""
+        return self.chain
+
+    @property
+    def points(self) -> Any:
+        """The rows it was trained on, or some of them."""
+        return self.data.x
+
+    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
+        """The lower bound on the evidence of the rows."""
+        return self.chain.bound(self.data.x, self.data.y)
+
+    def predictive(self, x: Any, of: str = "y") -> Predictive | Classes:
+        """What may be observed at all rows together."""
+        chunks = list(self.chain.observations(x))
+        if len(chunks) == 1:
+            return self._answer(chunks[0], of)
+        whole = Observed(self.chain.observed, lambda: joined([each.belief for each in chunks]))
+        return self._answer(whole, of)
+
+    def predictives(self, x: Any, of: str = "y") -> Iterator[Predictive | Classes]:
+        """Some rows after others, which share what is factored once."""
+        for observed in self.chain.observations(x):
+            yield self._answer(observed, of)
+
+    def _answer(self, observed: Observed, of: str) -> Predictive | Classes:
+        if of == "f":
+            return observed.latent
+        return Classes(observed.probabilities) if self.chain.observed.unwrapped.of_classes else observed
+
+    def function(self, x: Any) -> Float[np.ndarray, "n q"]:
+        """The expected scores."""
+        return as_numpy(self.chain.observed.latent(self.chain.marginals(x)).mean)
+
+    def joint(self, x: Any, of: str) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n n q"]]:
+        """Mean and joint covariance of processes with Gaussian noise."""
+        if not self._is_gaussian_process:
+            return super().joint(x, of)
+        belief = self.chain.marginals(x)
+        cov = self.chain.covariance(x)
+        if of == "y":
+            noise = self.chain.likelihood.noise.detach().expand(len(cov))
+            cov = cov + noise[:, None, None] * torch.eye(len(x)).to(cov)
+        return as_numpy(belief.mean), as_numpy(cov.movedim(0, -1))
+
+    @property
+    def _is_gaussian_process(self) -> bool:
+        layer = self.chain.layer
+        plain = isinstance(self.chain, StochasticGP) and isinstance(layer.posterior, FullGaussian)
+        return plain and self.chain.observed.is_gaussian
+
+    def draw(self, x: Any, n_samples: int, of: str, generator: torch.Generator) -> Float[np.ndarray, "s n q"]:
+        """Whole functions, and observations of them; of many rows or deep models by random features."""
+        chain = self.chain
+        x = x.to(next(chain.parameters()).device)
+        with torch.no_grad():
+            if self._is_gaussian_process and len(x) <= _JOINT:
+                mean, cov = chain.marginals(x).mean, chain.covariance(x)
+                pairs = zip(mean.mT, cov, strict=True)
+                functions = torch.stack([normal_draws(m, c, n_samples, None, generator) for m, c in pairs], -1).to(x)
+            else:
+                functions = torch.stack([chain.layer.draw(generator)(x) for _ in range(n_samples)])
+            if of == "f":
+                zero = torch.zeros_like(functions)
+                return as_numpy(chain.observed.latent(Gaussian(functions, zero)).mean)
+            return np.stack([as_numpy(chain.likelihood.sample(f, generator)) for f in functions])
+
+    def class_scores(self, x: Any) -> Gaussian:
+        """Mean and variance of the score of each class; ``−f`` beside ``f`` where two classes have one."""
+        if self.chain.observed.unwrapped.ordered:
+            raise InputError("certainty compares scores of classes, but an ordinal likelihood has one for all")
+        belief = self.chain.observed.latent(self.chain.marginals(x))
+        if belief.mean.shape[1] > 1:
+            return belief
+        return Gaussian(torch.cat([-belief.mean, belief.mean], 1), belief.var.expand(-1, 2))
+
+    def class_moments(self, x: Any) -> Gaussian:
+        """Mean and variance of the probability of each class, over the latent functions."""
+        belief = self.chain.marginals(x)
+        nodes = quasi_normal(_NODES, belief.mean.shape[1]).to(belief.mean)[:, None]
+        with torch.no_grad():
+            drawn = self.chain.observed.moments(belief.sample(nodes)).mean
+        drawn = torch.cat([1 - drawn, drawn], -1) if drawn.shape[-1] == 1 else drawn
+        return Gaussian(drawn.mean(0), drawn.var(0))

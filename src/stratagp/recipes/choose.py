@@ -1,0 +1,119 @@
+"""Which recipe runs: from rows, columns, kinds and options, with the reason in words. Every threshold stands here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from stratagp.errors import InputError
+from stratagp.kernels import Kernel
+from stratagp.recipes.base import Recipe
+from stratagp.recipes.exact import ExactRecipe
+from stratagp.recipes.iterative import IterativeRecipe
+from stratagp.recipes.options import OneOf
+from stratagp.recipes.search import Search
+from stratagp.recipes.sparse import SparseRecipe
+from stratagp.recipes.stochastic import StochasticRecipe
+
+EXACT_ROWS = 4000  # up to which "auto" is exact: some minutes on two cores
+SPARSE_ROWS = 200_000  # up to which "auto" takes the collapsed bound
+LAPLACE_ROWS = 3000  # rows (times classes, if more than two) up to which "auto" takes Laplace
+_CLOSED_ROWS, _CLOSED_INDUCING = 20_000, 50  # up to which deep processes take the collapsed bound
+
+Choice = tuple[str, str]
+"""A way of inference, and why."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a way of inference for numbers is asked with: a kernel that knows its columns, and options."""
+
+    kernel: Kernel
+    mean: Any
+    n_inducing: int
+    search: Search
+    max_epochs: int | None
+
+
+WAYS: dict[str, Callable[[Asked], Recipe]] = {  # a new way of inference is one more line
+    "exact": lambda asked: ExactRecipe(asked.kernel, asked.mean, asked.search),
+    "sparse": lambda asked: SparseRecipe(asked.kernel, asked.n_inducing, asked.mean, asked.search),
+    "stochastic": lambda asked: StochasticRecipe(
+        asked.kernel, asked.n_inducing, asked.mean, None, asked.search, asked.max_epochs
+    ),
+    "cg": lambda asked: IterativeRecipe(asked.kernel, asked.mean, asked.search, asked.max_epochs),
+}
+Inference = Annotated[Literal["auto", "exact", "sparse", "stochastic", "cg"], OneOf(WAYS)]
+
+
+def of_numbers(
+    asked: str, n: int, only_exact: str | None, over_objects: bool, n_inducing: int, hyperparameters: str
+) -> Choice:
+    """The way of inference for ``n`` rows of numbers.
+
+    Arguments:
+        asked: what the user asked for, or "auto".
+        only_exact: why only the exact process can serve; None where others can.
+        over_objects: whether the kernel is over objects.
+    """
+    inference, reason = _of_numbers(asked, n, only_exact, over_objects, n_inducing)
+    if inference != "exact" and hyperparameters == "loo":
+        raise InputError(
+            f"hyperparameters='loo' needs inference='exact', but {n} rows take {inference!r}: ask for exact"
+        )
+    if inference in ("stochastic", "cg") and hyperparameters == "bayes":
+        raise InputError(
+            f"hyperparameters='bayes' needs inference='exact' or 'sparse': {inference!r} knows the evidence by samples"
+        )
+    return inference, reason
+
+
+def _of_numbers(asked: str, n: int, only_exact: str | None, over_objects: bool, n_inducing: int) -> Choice:
+    if over_objects and only_exact is None:
+        only_exact = None if asked == "cg" else "kernels over objects have no inducing points"
+    if only_exact is not None:
+        if asked not in ("auto", "exact"):
+            raise InputError(f"inference must be 'exact' or 'auto' here, got {asked!r}: {only_exact}")
+        return "exact", only_exact
+    if asked != "auto":
+        return asked, "as asked for"
+    if n <= EXACT_ROWS:
+        return "exact", f"{n} rows are at most {EXACT_ROWS}"
+    points = f"with {n_inducing} inducing points"
+    if n <= SPARSE_ROWS:
+        return "sparse", f"{n} rows are more than {EXACT_ROWS}: collapsed bound {points}"
+    return "stochastic", f"{n} rows are more than {SPARSE_ROWS}: mini-batches {points}"
+
+
+def of_classes(asked: str, n: int, n_classes: int, over_objects: bool, hyperparameters: str) -> Choice:
+    """The way of inference for ``n`` rows of classes."""
+    if asked not in ("auto", "stochastic"):
+        return asked, "as asked for"
+    size = n * (n_classes if n_classes > 2 else 1)
+    if asked == "auto" and size <= LAPLACE_ROWS:
+        return "laplace", f"{size} latent values are at most {LAPLACE_ROWS}"
+    if asked == "auto" and over_objects:
+        return "laplace", "kernels over objects have no inducing points"
+    if over_objects:
+        raise InputError("inference='stochastic' needs a kernel over columns: objects have no inducing points")
+    if hyperparameters == "bayes":
+        raise InputError("hyperparameters='bayes' needs closed forms: ask for inference='laplace', or fewer rows")
+    if asked == "stochastic":
+        return "stochastic", "as asked for"
+    return "stochastic", f"{size} latent values are more than {LAPLACE_ROWS}"
+
+
+def is_collapsed(asked: str, possible: bool, rows: int, n_inducing: int, likelihood: str) -> Choice:
+    """Whether a deep process is trained in closed form ("collapsed") or by "batches"."""
+    if asked == "collapsed" and not possible:
+        raise InputError(f"inference='collapsed' is for Gaussian noise, not for {likelihood}")
+    if asked != "auto":
+        return asked, "as asked for"
+    small = rows <= _CLOSED_ROWS and rows * n_inducing**2 <= _CLOSED_ROWS * _CLOSED_INDUCING**2
+    if possible and small:
+        return "collapsed", f"{rows} rows with {n_inducing} inducing points are few enough for the closed form"
+    return (
+        "batches",
+        f"{rows} rows are many" if possible else "only Gaussian noise without held-out rows has a closed form",
+    )

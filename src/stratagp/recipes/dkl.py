@@ -1,0 +1,241 @@
+"""Deep kernel learning: features by a network, Gaussian processes of them, one training for both."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from stratagp.errors import InputError
+from stratagp.kernels import RBF, Kernel
+from stratagp.layers import Features
+from stratagp.likelihoods import Likelihood, Mixed
+from stratagp.models.chain import Chain
+from stratagp.models.svdkl import inducing_dkl, pretrain, svdkl
+from stratagp.recipes.base import FitContext, Recipe, Rows
+from stratagp.recipes.batches import Batches, outputs_of, refuse_bad_targets, warn_of_rounding
+from stratagp.recipes.chains import ChainModel
+from stratagp.recipes.feature_networks import count_features, make_network
+from stratagp.recipes.options import AtLeast, BatchOptions, NotNegative, Positive, Share, Whole, WholeOrZero
+from stratagp.training.loop import History
+from stratagp.training.progress import log
+
+_EPOCHS = 20
+_GRID_POINTS = 2**16  # of one grid, at most
+_SETTLE = 10_000  # rows that moments of features are taken of
+_SAMPLES = 20  # of a row in the bound, where scores are correlated and no closed form knows it
+_CHUNK = 4096  # held-out rows that the network sees at once
+
+
+@dataclass(eq=False, repr=False)
+class DKLOptions(BatchOptions):
+    """Options of deep kernel learning; :class:`~stratagp.DKLRegressor` tells what they mean."""
+
+    start_noise: ClassVar[float] = 1.0  # a network that knows nothing yet must not be sure
+    smooth_only: ClassVar[bool] = True
+
+    network: Any = "auto"
+    last: Literal["grid", "inducing"] = "grid"
+    kernel: Kernel | None = None
+    _: KW_ONLY
+    grid_size: Annotated[int, AtLeast(6)] = 64
+    axes: Whole = 1
+    conditional: bool = False
+    n_inducing: Whole = 200
+    n_samples: Whole | Literal["auto"] | None = "auto"
+    pretrain_epochs: WholeOrZero = 10
+    batch_size: Annotated[int, AtLeast(2)] = 256
+    rate: Positive = 0.01
+    network_rate: Positive = 0.01
+    fine_tuning: Positive = 1.0
+    weight_decay: NotNegative = 0.1
+    dropout: Share = 0.0
+    batch_norm: bool = True
+    spectral: bool = False
+    validation: Share = 0.1
+
+    def _check(self) -> None:
+        """Refuse options that do not go together."""
+        super()._check()
+        if self.last == "grid" and int(self.grid_size) ** int(self.axes) > _GRID_POINTS:
+            raise InputError(
+                f"grid_size ** axes must be at most {_GRID_POINTS}, the points of one grid, got grid_size="
+                f"{self.grid_size} and axes={self.axes}: take fewer of either, or last='inducing'"
+            )
+        if isinstance(self.network, nn.Module) and (self.spectral or self.dropout):
+            raise InputError("dropout and spectral are for ready networks: build them into your own module")
+
+
+@dataclass(frozen=True)
+class DKLRecipe(Recipe):
+    """Learn a network alone first, then the network and processes of its features together."""
+
+    options: DKLOptions
+
+    def fit(self, rows: Rows, context: FitContext) -> ChainModel:
+        """Put the model together, and train it in two steps."""
+        options, likelihood, data = self.options, rows.likelihood, rows.data
+        assert likelihood is not None
+        if data.x.dim() == 2:
+            warn_of_rounding(data.x, rows.columns, "standardise='both'")
+        generator, outputs = context.generator(), outputs_of(rows, likelihood)
+        refuse_bad_targets(likelihood, data.y, outputs)
+        data.x = data.x.float()
+        batches = Batches.of(rows, options, context, generator)
+        self._refuse_few(batches, len(data))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(context.seed)  # start values and dropout of the network
+            training = _Training(options, batches, self._features(rows), generator)
+            head = Mixed(likelihood, likelihood.functions(outputs), training.features.outputs, generator)
+            head.set(offset=likelihood.start(data.y))
+            histories = [training.network_alone(head)] if options.pretrain_epochs else []
+            chain = self._chain(training.features.cpu(), head.cpu(), batches.data.x, generator).to(context.device)
+            if histories and histories[0].cut_short:
+                log.warning(
+                    "training of the network alone ended early (%s): the processes of its features are not trained",
+                    histories[0].ending,
+                )
+            else:
+                histories.append(training.all_together(chain))
+        if data.x.dim() == 2:
+            _predict_in_double(chain, training.features, batches.data.x[:2].to(context.device))
+        return ChainModel(chain, batches.data, histories)
+
+    def _refuse_few(self, batches: Batches, n: int) -> None:
+        if len(batches.data) > 1:
+            return
+        held = len(batches.test)
+        taken = f", of which validation={self.options.validation} holds out {held}" if held else ""
+        raise InputError(
+            f"deep kernels need at least two rows to train on, got n_samples = {n}{taken}: give more rows"
+            f"{', or validation=0.0' if n > 1 else ''}"
+        )
+
+    def _features(self, rows: Rows) -> Features:
+        options, x = self.options, rows.data.x
+        made = make_network(options.network, x, rows.code_sizes, options.dropout, options.batch_norm, options.spectral)
+        network = made.float().eval()
+        count = count_features(network, x[:2])
+        if options.last == "grid" and count % options.axes:
+            raise InputError(f"axes must divide the {count} features of the network, got {options.axes}")
+        return Features(network, count)
+
+    def _chain(self, features: Features, head: Mixed, x: Tensor, generator: torch.Generator) -> Chain:
+        options = self.options
+        kernel = copy.deepcopy(options.kernel) or RBF(ard=options.last == "inducing")
+        samples = options.n_samples
+        if samples == "auto":
+            samples = _SAMPLES if _is_softmax(head.given) else None
+        if options.last == "inducing":
+            return inducing_dkl(features, head, x, kernel, options.n_inducing, samples, generator)
+        if samples is None and options.n_samples == "auto" and not head.by_marginals():
+            samples = _SAMPLES
+        if options.axes > 1:  # the network was trained by scores of all features: products mix fewer functions, anew
+            mixed = Mixed(head.given, len(head.offset), features.outputs // options.axes, generator)
+            head = mixed.set(offset=head.offset)
+        return svdkl(
+            features,
+            head,
+            kernel,
+            options.grid_size,
+            options.axes,
+            bool(options.conditional),
+            samples,
+            generator=generator,
+        )
+
+
+@dataclass(frozen=True)
+class _Training:
+    """The two steps of training, which end in the state with the best density of the held-out rows."""
+
+    options: DKLOptions
+    batches: Batches
+    features: Features
+    generator: torch.Generator
+
+    def network_alone(self, head: Mixed) -> History:
+        """The network, through linear scores of its features."""
+        options, features, test = self.options, self.features, self.batches.test
+        device = self.batches.context.device
+        features.to(device), head.to(device)
+
+        def score() -> float:
+            features.eval()
+            with torch.no_grad():
+                pairs = zip(test.x.to(device).split(_CHUNK), test.y.to(device).split(_CHUNK), strict=True)
+                fits = [head.log_prob(y, features(x).double()).sum() for x, y in pairs]
+            features.train()
+            return float(sum(fits)) / len(test)
+
+        length = self.batches.length(
+            options.pretrain_epochs, "the network alone, ", self._asked(options.pretrain_epochs)
+        )
+        rates = [(head.parameters(), options.rate / options.network_rate)]
+        x, y = self.batches.source
+        common = {**length, **self._common(score)}
+        history = pretrain(features, head, x, y, rate=options.network_rate, rates=rates, **common)
+        self.settle()
+        return history
+
+    def all_together(self, chain: Chain) -> History:
+        """Everything; the steps of the network are multiplied by ``fine_tuning`` where it was trained before."""
+        options, network = self.options, self.features.network
+        score = self.batches.score(chain) or (lambda: 0.0)
+        length = self.batches.length(_EPOCHS, "all together, ", options.max_epochs)
+        factor = options.network_rate / options.rate * (options.fine_tuning if options.pretrain_epochs else 1.0)
+        x, y = self.batches.source
+        history = chain.fit(
+            x,
+            y,
+            natural=False,
+            penalty=chain.log_prior if chain.has_priors else None,
+            rate=options.rate,
+            rates=[(network.parameters(), factor)],
+            **{**length, **self._common(score)},
+        )
+        self.settle()
+        return history
+
+    def _asked(self, epochs: int) -> int | None:
+        """Epochs of the network alone are exact where those of everything are."""
+        return None if self.options.max_epochs is None else epochs
+
+    def _common(self, score: Callable[[], float]) -> dict[str, Any]:
+        """What both steps share."""
+
+        def settled() -> float:
+            self.settle()
+            return score()
+
+        matrices = [p for p in self.features.network.parameters() if p.dim() > 1]
+        return {
+            "decays": [(matrices, self.options.weight_decay)],
+            "generator": self.generator,
+            "score": settled if len(self.batches.test) else None,
+        }
+
+    def settle(self) -> None:
+        """Take the moments of features anew, from rows all over the data."""
+        x = self.batches.data.x
+        self.features.settle(x[:: max(1, len(x) // _SETTLE)].to(self.batches.context.device))
+
+
+def _is_softmax(likelihood: Likelihood) -> bool:
+    return likelihood.of_classes and not likelihood.one_score
+
+
+def _predict_in_double(chain: Chain, features: Features, rows: Tensor) -> None:
+    """Predictions in double precision, which do not depend on the rows asked for together, where the network can."""
+    features.double()
+    try:
+        with torch.no_grad():
+            features(rows.double())
+    except RuntimeError:
+        features.float()
+    else:
+        chain.dtype = torch.float64

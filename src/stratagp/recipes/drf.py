@@ -1,0 +1,176 @@
+"""Deep random features, alone (DRF) and on processes of columns or objects (GP-DRF)."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from stratagp.errors import InputError
+from stratagp.kernels import RBF, Kernel
+from stratagp.layers import Inducing, SideBySide
+from stratagp.likelihoods import Likelihood, Sampled
+from stratagp.models.chain import Chain
+from stratagp.models.gp_drf import KERNELS, drf, fit_drf, gp_drf
+from stratagp.models.gp_drf_start import first_layer, last_targets, start_features, supervised_targets
+from stratagp.recipes.base import Data, FitContext, Recipe, Rows
+from stratagp.recipes.batches import Batches, as_numbers, clustered_points, outputs_of, refuse_bad_targets
+from stratagp.recipes.chains import ChainModel
+from stratagp.recipes.options import BatchOptions, Positive, ShareOfAll, Whole, WholeOrZero
+from stratagp.training.start import start_from_data
+
+_EPOCHS = 100
+_START_ROWS = 10_000  # that a start is made from
+_SOFTMAX_SAMPLES = 2  # of its functions, for each sample of hidden values
+_SINGLE_SAMPLES = 20  # of its functions, at least, where there are no hidden values
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class FeatureOptions(BatchOptions):
+    """Options of layers of random features; :class:`~stratagp.DRFRegressor` tells what they mean."""
+
+    smooth_only: ClassVar[bool] = True
+
+    layer_kernel: Literal["rbf", "arc-cosine"] | Kernel = "rbf"
+    n_layers: WholeOrZero = 2
+    width: Whole = 8
+    n_features: Whole = 100
+    frequencies: Literal["prior-fixed", "var-fixed", "var-resampled"] = "var-fixed"
+    draws: Literal["independent", "orthogonal", "quasi"] = "orthogonal"
+    feed_forward: bool = True
+    n_samples: Whole = 5
+    frequencies_after: ShareOfAll = 0.0
+    hyperparameters_after: ShareOfAll = 0.0
+    batch_size: Whole = 256
+    rate: Positive = 0.01
+
+    def layers(self) -> dict[str, Any]:
+        """Arguments of :func:`~stratagp.models.gp_drf.drf` and :func:`~stratagp.models.gp_drf.gp_drf`."""
+        return {
+            "layers": self.n_layers,
+            "kernel": self.layer_kernel,
+            "width": self.width,
+            "n_features": self.n_features,
+            "frequencies": self.frequencies,
+            "draws": self.draws,
+            "feed_forward": self.feed_forward,
+            "n_samples": self.n_samples,
+        }
+
+    def _check(self) -> None:
+        """Refuse options that do not go together."""
+        super()._check()
+        if not isinstance(self, GPDRFOptions) and self.n_layers < 1:
+            raise InputError(f"n_layers must be a whole number of at least 1, got {self.n_layers!r}")
+        named = isinstance(self.layer_kernel, str) and self.layer_kernel in KERNELS
+        if not named and not isinstance(self.layer_kernel, Kernel):
+            raise InputError(
+                f"layer_kernel must be one of {', '.join(KERNELS)}, or a kernel such as kernels.Matern(nu=1.5), got "
+                f"{self.layer_kernel!r}"
+            )
+
+
+@dataclass(eq=False, repr=False)
+class GPDRFOptions(FeatureOptions):
+    """Options of GP-DRF; :class:`~stratagp.GPDRFRegressor` tells what they mean."""
+
+    kernel: Kernel | None = None
+    n_processes: Whole = 8
+    n_inducing: Whole = 200
+    _: KW_ONLY
+    anchors: Literal["random", "medoids", "greedy"] = "random"
+    views: Any = None
+    view_kernels: Any = None
+
+    def _check(self) -> None:
+        super()._check()
+        if self.kernel is not None and not self.kernel.takes_tensors and (self.views or self.view_kernels):
+            raise InputError("kernel is over objects, a list of which X must be: leave out views and view_kernels")
+
+
+@dataclass(frozen=True)
+class DRFRecipe(Recipe):
+    """Learn layers of random features, on the columns or on a first layer of processes.
+
+    Arguments:
+        options: of the layers; those of GP-DRF add a first layer of processes.
+    """
+
+    options: FeatureOptions
+
+    def fit(self, rows: Rows, context: FitContext) -> ChainModel:
+        """Put the model together, start it by least squares, and train it."""
+        options, likelihood = self.options, rows.likelihood
+        assert likelihood is not None
+        generator, outputs = context.generator(), outputs_of(rows, likelihood)
+        refuse_bad_targets(likelihood, rows.data.y, outputs)
+        batches = Batches.of(rows, options, context, generator)
+        some = batches.data.some(_START_ROWS, context.seed)
+        chain = self._chain(rows, some, likelihood, outputs, context, generator)
+        if options.n_layers:
+            start_features(chain, some.x, last_targets(likelihood, some.y, likelihood.functions(outputs)))
+        if likelihood.of_classes and not likelihood.one_score:
+            samples = _SOFTMAX_SAMPLES if options.n_layers else max(_SINGLE_SAMPLES, options.n_samples)
+            chain.likelihood = Sampled(likelihood, samples, generator)
+        model = ChainModel(chain.to(context.device), batches.data)
+        model.histories = fit_drf(
+            chain,
+            *batches.source,
+            frequencies_after=options.frequencies_after,
+            hyperparameters_after=options.hyperparameters_after,
+            rate=options.rate,
+            generator=generator,
+            penalty=chain.log_prior if chain.has_priors else None,
+            score=batches.score(chain),
+            **batches.length(_EPOCHS, epochs=options.max_epochs),
+        )
+        chain.dtype = torch.float64  # a prediction must not depend on the rows that are asked for with it
+        return model
+
+    def _chain(
+        self,
+        rows: Rows,
+        data: Data,
+        likelihood: Likelihood,
+        outputs: int,
+        context: FitContext,
+        generator: torch.Generator,
+    ) -> Chain:
+        """The model where training starts, from some rows."""
+        options = self.options
+        if not isinstance(options, GPDRFOptions):
+            return drf(data.x.shape[1], outputs, likelihood, generator=generator, **options.layers())
+        if options.n_layers:
+            layer = self._processes(options, rows, data, None, context)
+            return gp_drf(layer, outputs, likelihood, generator=generator, **options.layers())
+        if rows.views is not None and rows.views.views is not None and len(rows.views.views) > 1:
+            raise InputError("n_layers=0 is one process for each score: several views need n_layers of at least 1")
+        wanted = last_targets(likelihood, data.y, likelihood.functions(outputs))
+        return gp_drf(self._processes(options, rows, data, wanted, context), outputs, likelihood, 0)
+
+    def _processes(
+        self, options: GPDRFOptions, rows: Rows, data: Data, wanted: Tensor | None, context: FitContext
+    ) -> Inducing | SideBySide:
+        """Processes of each view, started at ``wanted`` or at what tells most of the targets."""
+        columns = data.x.shape[1]
+        own = options.kernel if options.kernel is not None and options.kernel.takes_tensors else RBF(ard=True)
+        if rows.views is None or rows.views.views is None:
+            kernels, seen = [rows.bind(own, own)], [list(range(columns))]
+            anchors: list[Tensor | None] = [None]
+        else:
+            kernels, anchors = rows.views.kernels(own, columns), rows.views.anchor_points(columns)
+            seen = [rows.views.features(name) for name in rows.views.views]
+        layers = []
+        for kernel, places, z in zip(kernels, seen, anchors, strict=True):
+            targets = wanted
+            if targets is None:
+                y = as_numbers(data.y, rows.n_classes)
+                targets = supervised_targets(y, data.x[:, places], options.n_processes)
+            learn_points = z is None
+            if z is None:
+                start_from_data(kernel, data.x, targets[:, 0])
+                z = clustered_points(kernel, data.x, options.n_inducing, context.seed)
+            layers.append(first_layer(data.x, targets, kernel, z, learn_points))
+        return layers[0] if len(layers) == 1 else SideBySide(*layers)

@@ -1,0 +1,94 @@
+"""Processes whose noise varies, and processes whose overall scale is uncertain."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.errors import InputError
+from stratagp.kernels import RBF, Kernel
+from stratagp.models import HeteroscedasticGP, StudentTProcess
+from stratagp.objectives.sites import WarmStart
+from stratagp.recipes.base import FitContext, Recipe, Rows
+from stratagp.recipes.exact import learnt_noise
+from stratagp.recipes.processes import ProcessModel, TargetPosterior, fit_process, settled
+from stratagp.recipes.search import Search
+from stratagp.training.start import start_from_data
+
+
+@dataclass
+class HeteroscedasticModel(ProcessModel):
+    """A second process on the log of the noise, by the marginalised variational bound."""
+
+    start: WarmStart = field(default_factory=WarmStart, repr=False)
+
+    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
+        """The bound on the evidence; the belief about the noise starts where the last call left it."""
+        return self.prior.log_evidence(self.data.x, self.data.y[:, 0], self.start)
+
+    def condition(self) -> list[TargetPosterior]:
+        """The posteriors of function and log noise."""
+        return [TargetPosterior(self.prior.condition(self.data.x, self.data.y[:, 0]), None)]
+
+
+class StudentTModel(ProcessModel):
+    """The Student-t process in closed form."""
+
+    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
+        """The evidence."""
+        return self.prior.log_evidence(self.data.x, self.data.y[:, 0])
+
+    def condition(self) -> list[TargetPosterior]:
+        """The posterior, with its degrees of freedom."""
+        posterior = self.prior.condition(self.data.x, self.data.y[:, 0])
+        return [TargetPosterior(posterior, settled(posterior.noise), posterior.dof)]
+
+
+@dataclass(frozen=True)
+class HeteroscedasticRecipe(Recipe):
+    """Learn a process and the process of its log noise."""
+
+    kernel: Kernel
+    mean: Any = None
+    search: Search = field(default_factory=Search)
+
+    def fit(self, rows: Rows, context: FitContext) -> HeteroscedasticModel:
+        """Start both processes from the data, climb, condition."""
+        data = rows.data
+        if rows.filled is not None:
+            raise InputError("noise='heteroscedastic' takes complete rows in training: fill or drop missing inputs")
+        if data.y.shape[1] > 1 or data.weights is not None:
+            raise InputError("noise='heteroscedastic' takes one target, and no sample weights")
+        start_from_data(self.kernel, data.x, data.y[:, 0])
+        noise_kernel = None
+        if self.kernel.takes_tensors:
+            noise_kernel = start_from_data(RBF(ard=data.x.shape[1]), data.x, data.y[:, 0])
+        prior = HeteroscedasticGP(self.kernel, noise_kernel, copy.deepcopy(self.mean), learnt_noise())
+        model = HeteroscedasticModel(prior, data)
+        fit_process(model, self.search, rows, context)
+        return model
+
+
+@dataclass(frozen=True)
+class StudentTRecipe(Recipe):
+    """Learn a Student-t process whose degrees of freedom start at ``dof``.
+
+    Rows with filled inputs count as complete: the scale of the process tells how wrong they are.
+    """
+
+    kernel: Kernel
+    dof: float = 5.0
+    mean: Any = None
+    search: Search = field(default_factory=Search)
+
+    def fit(self, rows: Rows, context: FitContext) -> StudentTModel:
+        """Start from the data, climb, condition."""
+        start_from_data(self.kernel, rows.data.x, rows.data.y[:, 0])
+        prior = StudentTProcess(self.kernel, copy.deepcopy(self.mean), learnt_noise(), self.dof)
+        model = StudentTModel(prior, rows.data)
+        fit_process(model, self.search, Rows(rows.data), context)
+        return model

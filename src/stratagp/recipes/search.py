@@ -1,0 +1,243 @@
+"""How hyperparameters are learnt: by evidence, with weak priors, by leave-one-out, or by averaging over them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.distributions import constraints
+
+from stratagp.errors import InputError
+from stratagp.kernels import Kernel
+from stratagp.parameterised import NamedParameter, Parameterised
+from stratagp.parameters import Parameter
+from stratagp.recipes.base import FitContext
+from stratagp.training import Hyperparameter, HyperparameterTable, Result, curvature, maximise_from_many, nuts
+from stratagp.training.free import gather, log_jacobian_of, scatter, unread
+from stratagp.training.start import variance_carriers
+
+CRITERIA = ("map", "ml", "loo", "bayes")
+WIDTHS = {"lengthscale": 0.7}  # standard deviations of default priors on logs, where the data told the start
+WIDTH = 1.0  # of the others
+WIDE = 3.0  # where the user gave the start, which then says little about where it ends
+WARM_UP = 150  # steps of the sampler before the first draw
+QUIET = 1e-3  # the noise of a second start, of standardised targets: from 0.1 columns with small effects can get lost
+SPREAD = 1.5  # of restarts, in logs: a factor of 4.5 either way
+THIN = 3  # steps from one draw to the next: neighbours say the same
+_SECONDS_BETWEEN_REPORTS = 2.0
+
+
+Centres = dict[Tensor, Tensor]
+"""Where the free coordinates of parameters started: the middle of their default priors."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """How hyperparameters are learnt.
+
+    Arguments:
+        criterion: "map" (evidence with weak priors), "ml" (evidence alone), "loo" (leave-one-out density) or "bayes"
+            (averaged over draws from their posterior).
+        n_restarts: how many more starts to try.
+        max_iterations: of L-BFGS; 0 keeps the values as they are.
+        n_draws: for "bayes".
+    """
+
+    criterion: str = "map"
+    n_restarts: int = 1
+    max_iterations: int = 200
+    n_draws: int = 50
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """By which criterion values were learnt, and the centres of their default priors, by name."""
+
+    criterion: str
+    centres: dict[str, Tensor]
+
+    def objective(self, module: Parameterised, score: Callable[[bool], Tensor]) -> Callable[[], Tensor]:
+        """What was climbed."""
+        raws = {item.name: item.parameter.raw for item in module.named_values()}
+        centres = {raws[name]: centre for name, centre in self.centres.items()}
+        return Criterion(self.criterion, module, score, centres).objective
+
+
+@dataclass
+class Criterion:
+    """What a choice of hyperparameters is worth, as ``objective()``.
+
+    ``ml`` is the evidence. ``map`` adds the log density of the priors; a positive parameter without one gets a
+    Gaussian on its log around its start. ``loo`` is the leave-one-out density with the same priors.
+    """
+
+    name: str
+    module: Parameterised
+    score: Callable[[bool], Tensor]
+    centres: Centres
+
+    def __post_init__(self) -> None:
+        if self.name not in CRITERIA:
+            raise InputError(f"hyperparameters must be one of {', '.join(CRITERIA)}; got {self.name!r}")
+        weak = [item for item in self.module.named_values() if _gets_weak_prior(item.parameter)]
+        for raw in (item.parameter.raw for item in weak):
+            self.centres[raw] = self.centres.get(raw, raw.detach().clone()).to(raw.device)
+        self.weak = [(item.parameter.raw, self.centres[item.parameter.raw], _width(item)) for item in weak]
+
+    def named_centres(self) -> dict[str, Tensor]:
+        """The centres by the names of their parameters, to be kept with the model."""
+        values = self.module.named_values()
+        return {item.name: self.centres[item.parameter.raw] for item in values if item.parameter.raw in self.centres}
+
+    def objective(self) -> Tensor:
+        """The score that is maximised."""
+        value = self.score(self.name == "loo")
+        return value if self.name == "ml" else value + self.log_prior()
+
+    def log_prior(self) -> Tensor:
+        """The log density of the user's priors, and of the default ones."""
+        terms = [-0.5 * ((raw - start) / width).square().sum() for raw, start, width in self.weak]
+        return self.module.log_prior() + (torch.stack(terms).sum() if terms else 0.0)
+
+    def log_density(self) -> Tensor:
+        """The posterior log density of the free coordinates, for sampling.
+
+        User's priors are densities of values, and values without any are uniform, so both need the slope of the value
+        in the coordinate; default priors are densities of the coordinate itself.
+        """
+        weak = [raw for raw, _, _ in self.weak]
+        named = [item.parameter for item in self.module.named_values() if item.parameter.trainable]
+        others = [p for p in named if not any(p.raw is raw for raw in weak)]
+        terms = [log_jacobian_of(p) - unread(p) for p in others]
+        return self.score(False) + self.log_prior() + (torch.stack(terms).sum() if terms else 0.0)
+
+
+def train(criterion: Criterion, search: Search, context: FitContext) -> Result:
+    """Move the parameters to the best of ``1 + n_restarts`` optima.
+
+    Where noise is learnt, the first restart has little of it: a start with much can end in a maximum where columns with
+    small effects are noise. It is left out where the noise has been learnt from a part of the rows already.
+    """
+    if search.max_iterations == 0:
+        with torch.no_grad():
+            return Result(float(criterion.objective()), 1, True, "the values are as they were given")
+    noise = criterion.module.noise_parameter
+    if noise is not None and not (noise.open and _gets_weak_prior(noise)):
+        noise = None  # somebody chose it
+    fresh = noise is None or torch.equal(noise.raw, criterion.centres[noise.raw])
+    result = maximise_from_many(
+        _Report(criterion.objective, context.log),
+        criterion.module.parameters(),
+        search.n_restarts if fresh else max(0, search.n_restarts - 1),
+        context.generator(),
+        SPREAD,
+        max_iterations=search.max_iterations,
+        promising=[_quiet_start(criterion.module, noise)] if noise is not None and fresh else [],
+    )
+    context.log(f"{criterion.name}: {result.value:.3f} after {result.evaluations} evaluations; {result.message}")
+    return result
+
+
+def _quiet_start(module: Parameterised, noise: Parameter) -> np.ndarray:
+    """The present free coordinates, with little noise."""
+    free = learnt(module)
+    present = gather(free)
+    noise.assign(QUIET)
+    noise.open = True
+    quiet = gather(free)
+    scatter(free, present)
+    return quiet
+
+
+def draw(criterion: Criterion, n_draws: int, context: FitContext) -> Iterator[None]:
+    """Set the parameters to one draw from their posterior after another; afterwards they are as before."""
+    density = _Report(criterion.log_density, context.log)
+    chain = nuts.sample(density, learnt(criterion.module), n_draws * THIN, WARM_UP, context.generator())
+    context.log(f"NUTS: {chain.evaluations} evaluations, {chain.divergences} divergences")
+    for i in range(THIN - 1, len(chain), THIN):
+        with chain.at(i):
+            yield
+
+
+class _Report:
+    """An objective that tells every few seconds how far it has come."""
+
+    def __init__(self, objective: Callable[[], Tensor], say: Callable[[str], None]) -> None:
+        self.objective, self.say = objective, say
+        self.calls, self.last = 0, time.monotonic()
+
+    def __call__(self) -> Tensor:
+        value = self.objective()
+        self.calls += 1
+        if time.monotonic() - self.last > _SECONDS_BETWEEN_REPORTS:
+            self.last = time.monotonic()
+            self.say(f"evaluation {self.calls}: {float(value.detach()):.3f}")
+        return value
+
+
+def learnt(module: torch.nn.Module) -> list[torch.nn.Parameter]:
+    """The free coordinates that are learnt, in order; those of positive parameters are logs."""
+    return [p for p in module.parameters() if p.requires_grad]
+
+
+def set_learnt(module: torch.nn.Module, theta: Any) -> None:
+    """Move the free coordinates to ``theta``."""
+    free, theta = learnt(module), np.asarray(theta, dtype=float)
+    if theta.shape != gather(free).shape:
+        raise InputError(
+            f"theta must have {gather(free).size} numbers, one for each free value, got shape {theta.shape}"
+        )
+    scatter(free, theta)
+
+
+def table_in_users_units(
+    module: Parameterised,
+    objective: Callable[[], Tensor] | None,
+    kernels: list[Kernel],
+    columns: list[str],
+    scales: np.ndarray,
+    function_scales: np.ndarray,
+) -> HyperparameterTable:
+    """The learnt values with their uncertainty; variances and noise in squared units of the targets and functions.
+
+    ``kernels`` are those of the functions that the likelihood sees; variances of others have no units. Inducing points
+    are left out. Without an objective there are values only.
+    """
+    carriers = {carrier for kernel in kernels for carrier, _ in variance_carriers(kernel)}
+    names = [name for name, part in module.named_modules() if part in carriers]
+    noises = {item.name for item in module.named_values() if item.parameter is module.noise_parameter}
+    in_units = {f"{name}.variance" if name else "variance" for name in names} | noises
+    rows = curvature.table(module, objective, columns or None, without=["z"]).rows
+    units = [scales if _stem(row) in noises else function_scales for row in rows]
+    shown = [_in_units(row, u) if _stem(row) in in_units else row for row, u in zip(rows, units, strict=True)]
+    return HyperparameterTable(tuple(shown))
+
+
+def _stem(row: Hyperparameter) -> str:
+    return row.name.partition("[")[0]
+
+
+def _in_units(row: Hyperparameter, scales: np.ndarray) -> Hyperparameter:
+    """Squared units: its own of a value for each target or function, else of them all on average."""
+    index = row.name.partition("[")[2].rstrip("]")
+    own = index.isdigit() and int(index) < len(scales)
+    return _scaled(row, float(scales[int(index)] ** 2 if own else np.mean(scales**2)))
+
+
+def _scaled(row: Hyperparameter, factor: float) -> Hyperparameter:
+    value, std, lower, upper = (part * factor for part in (row.value, row.std, row.lower, row.upper))
+    return replace(row, value=value, std=std, lower=lower, upper=upper)
+
+
+def _width(item: NamedParameter) -> float:
+    return WIDTHS.get(item.name.rpartition(".")[2], WIDTH) if item.parameter.open else WIDE
+
+
+def _gets_weak_prior(parameter: Parameter) -> bool:
+    positive = isinstance(parameter.constraint, (type(constraints.positive), constraints.greater_than))
+    return positive and parameter.trainable and parameter.prior is None

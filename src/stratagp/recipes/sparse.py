@@ -1,0 +1,88 @@
+"""Processes by inducing points and the collapsed bound."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.kernels import Kernel
+from stratagp.models import ExactGP, SparseGP
+from stratagp.parameters import real
+from stratagp.recipes.base import Data, FitContext, Recipe, Rows, some_rows
+from stratagp.recipes.exact import ExactModel, noise_of
+from stratagp.recipes.processes import ProcessModel, TargetPosterior, fit_process, settled
+from stratagp.recipes.search import Centres, Criterion, Search, train
+from stratagp.training.inducing import greedy_points
+from stratagp.training.start import start_from_data
+
+_SMALL = 1000  # rows of the exact process from whose values inference by inducing points starts
+_CANDIDATES = 10_000  # rows that compete for inducing points
+
+
+class SparseModel(ProcessModel):
+    """Titsias' collapsed bound: O(n m²)."""
+
+    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
+        """The bound on the evidence."""
+        parts = zip(self.data.y.mT, self.data.row_noise(self.prior.noise), strict=True)
+        return torch.stack([self.prior.log_evidence(self.data.x, y, level) for y, level in parts]).sum()
+
+    def condition(self) -> list[TargetPosterior]:
+        """The optimal posteriors given the inducing points."""
+        levels, each = self.data.row_noise(self.prior.noise), self.data.noises(self.prior.noise)
+        parts = zip(self.data.y.mT, levels, each, strict=True)
+        return [TargetPosterior(self.prior.condition(self.data.x, y, level), settled(own)) for y, level, own in parts]
+
+    def bounds(self) -> tuple[float, float]:
+        """What the exact log evidence of the same hyperparameters lies between."""
+        with torch.no_grad():
+            parts = zip(self.data.y.mT, self.data.row_noise(self.prior.noise), strict=True)
+            upper = sum(float(self.prior.upper_bound(self.data.x, y, level)) for y, level in parts)
+            return float(self.score()), upper
+
+
+@dataclass(frozen=True)
+class SparseRecipe(Recipe):
+    """Learn a process by inducing points, from the values of the exact process on some rows.
+
+    Arguments:
+        kernel: bound to its columns.
+        n_inducing: how many inducing points.
+        mean: the prior mean; zero if left out.
+        search: how hyperparameters are learnt.
+    """
+
+    kernel: Kernel
+    n_inducing: int
+    mean: Any = None
+    search: Search = field(default_factory=Search)
+
+    def fit(self, rows: Rows, context: FitContext) -> SparseModel:
+        """Values near the best, points that suit them, and the bound."""
+        data, centres = rows.data, Centres()
+        start_from_data(self.kernel, data.x, data.y.mean(1))
+        mean, noise = copy.deepcopy(self.mean), noise_of(data, "sparse")
+        learn_from_some(ExactGP(self.kernel, mean, noise), data, _SMALL, self.search, context, centres)
+        points = inducing_points(self.kernel, data.x, self.n_inducing, context.seed)
+        prior = SparseGP(self.kernel, real(points, trainable=False, name="z"), mean, noise)
+        model = SparseModel(prior, data)
+        fit_process(model, self.search, rows, context, centres)
+        return model
+
+
+def learn_from_some(
+    prior: ExactGP, data: Data, most: int, search: Search, context: FitContext, centres: Centres
+) -> None:
+    """Values of a process near the best, by the exact process of at most ``most`` rows."""
+    small = ExactModel(prior, data.some(most, context.seed))
+    train(Criterion("map", small.module, small.score, centres), search, context)
+
+
+def inducing_points(kernel: Kernel, x: Tensor, m: int, seed: int) -> Tensor:
+    """The rows about which the others say least, under the kernel as it is."""
+    return greedy_points(kernel, x[some_rows(len(x), _CANDIDATES, seed)], m)[0]
