@@ -12,7 +12,7 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.estimators.engines import Belief, Data, Engine, constant, learnt_noise
 from stratagp.kernels import Kernel, Matern, Sum, linear_coregionalisation, stack_outputs
-from stratagp.kernels.labelled import append_label
+from stratagp.kernels.multi_output.labelled import append_label
 from stratagp.models import ExactGP, ExactPosterior
 from stratagp.training.start import start_from_data, variance_carriers
 from stratagp.types import Gaussian

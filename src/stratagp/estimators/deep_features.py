@@ -19,7 +19,7 @@ from stratagp.estimators.inputs import Inputs, Points
 from stratagp.estimators.likelihood_checks import refuse_bad_targets
 from stratagp.estimators.variational import AutoGPEngine
 from stratagp.kernels import RBF, Kernel
-from stratagp.kernels.frequencies import DRAWS
+from stratagp.layers.directions import DRAWS
 from stratagp.layers.random_features import FREQUENCIES
 from stratagp.likelihoods import Likelihood, Sampled, Softmax
 from stratagp.models.chain import Chain

@@ -17,7 +17,7 @@ from stratagp.estimators.inputs import Points, name_categories
 from stratagp.estimators.variational import clustered_points
 from stratagp.estimators.views import ObjectInputs, ViewInputs
 from stratagp.kernels import RBF, Kernel
-from stratagp.kernels.anchor_choice import WAYS
+from stratagp.kernels.objects.anchors import WAYS
 from stratagp.layers import Inducing, SideBySide
 from stratagp.likelihoods import Likelihood
 from stratagp.models.chain import Chain

@@ -115,7 +115,7 @@ def train(criterion: Criterion, options: Any, seed: int) -> Result:
 def _learnt_noises(module: Parameterised) -> list[Parameter]:
     """The noise of the targets, where nobody chose it."""
     named = [item.parameter for item in module.named_values() if item.name in _NOISES]
-    return [noise for noise in named if noise.open and _gets_weak_prior(noise)]
+    return [noise for noise in named if noise.unset and _gets_weak_prior(noise)]
 
 
 def _quiet_start(module: Parameterised, noises: list[Parameter]) -> np.ndarray:
@@ -124,7 +124,7 @@ def _quiet_start(module: Parameterised, noises: list[Parameter]) -> np.ndarray:
     present = gather(free)
     for noise in noises:
         noise.assign(QUIET)
-        noise.open = True
+        noise.unset = True
     quiet = gather(free)
     scatter(free, present)
     return quiet
@@ -219,7 +219,7 @@ def _scaled(row: Hyperparameter, factor: float) -> Hyperparameter:
 
 
 def _width(item: NamedParameter) -> float:
-    return WIDTHS.get(item.name.rpartition(".")[2], WIDTH) if item.parameter.open else WIDE
+    return WIDTHS.get(item.name.rpartition(".")[2], WIDTH) if item.parameter.unset else WIDE
 
 
 def _gets_weak_prior(parameter: Parameter) -> bool:

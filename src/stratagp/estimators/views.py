@@ -26,7 +26,7 @@ from stratagp.estimators.view_parts import (
     widths,
 )
 from stratagp.kernels import RBF, Anchors, Kernel, choose_anchors
-from stratagp.kernels.columns import column_position
+from stratagp.kernels.algebra.on_columns import column_position
 
 
 class ViewInputs(Inputs):

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.kernels import Derivatives
-from stratagp.kernels.derivatives import slopes_of
+from stratagp.kernels.multi_output.derivatives import slopes_of
 from stratagp.linalg import cholesky
 from stratagp.models.exact_posterior import DerivativeProcess as DerivativeProcess
 from stratagp.models.exact_posterior import ExactPosterior as ExactPosterior
@@ -90,7 +90,7 @@ class ExactGP(ObservedProcess):
         """
         return self._posteriors(*self._data(x, y, noise))
 
-    def _posteriors(self, x: Any, y: Float[Tensor, "n *q"], noise: Tensor) -> list[ExactPosterior]:
+    def _posteriors(self, x: Any, y: Float[Tensor, " n *q"], noise: Tensor) -> list[ExactPosterior]:
         check_memory(len(y), "conditioning", 2, y.element_size())
         with torch.no_grad():
             given = noise.expand(len(y))

@@ -15,7 +15,7 @@ from stratagp.kernels.base import as_tensor
 
 def check_data(
     kernel: Kernel, x: Any, y: Any, name: str = "y", several: bool = False
-) -> tuple[Any, Float[Tensor, "n *q"]]:
+) -> tuple[Any, Float[Tensor, " n *q"]]:
     """Points and targets in the kernel's precision; data that cannot be used are refused by argument and place.
 
     Targets are ``n``, or ``n q`` too where ``several`` are allowed.
@@ -48,7 +48,7 @@ def check_points(kernel: Kernel, x: Any, columns: int | None = None) -> Any:
     return points
 
 
-def row_noise(model: Any, y: Float[Tensor, "n *q"], noise: Any = None) -> Tensor:
+def row_noise(model: Any, y: Float[Tensor, " n *q"], noise: Any = None) -> Tensor:
     """The noise variance of the model, or one for each row where ``noise`` gives it."""
     if noise is None:
         return model.noise
@@ -64,7 +64,7 @@ def row_noise(model: Any, y: Float[Tensor, "n *q"], noise: Any = None) -> Tensor
     return given
 
 
-def refuse_contradictions(x: Any, y: Float[Tensor, "n *q"], noise: Tensor) -> None:
+def refuse_contradictions(x: Any, y: Float[Tensor, " n *q"], noise: Tensor) -> None:
     """Equal points with different targets and no noise: no function passes through both."""
     without = noise.detach() == 0
     if not isinstance(x, Tensor) or not without.any():

@@ -52,7 +52,7 @@ class ObservedProcess(Parameterised, Process):
         """One function from the prior: ``m(x) + φ(x)w`` with ``w ~ N(0, I)``; its first call fixes the columns."""
         return _PriorFunction(self, n_features, generator)
 
-    def _data(self, x: Any, y: Any, noise: Any, several: bool = True) -> tuple[Any, Float[Tensor, "n *q"], Tensor]:
+    def _data(self, x: Any, y: Any, noise: Any, several: bool = True) -> tuple[Any, Float[Tensor, " n *q"], Tensor]:
         x, y = check_data(self.kernel, x, y, several=several)
         given = row_noise(self, y, noise)
         refuse_contradictions(x, y, given)

@@ -18,7 +18,7 @@ from torch.distributions import biject_to, constraints
 from torch.distributions.transforms import Transform
 
 from stratagp.errors import InputError, NotPositiveDefiniteError
-from stratagp.kernels.columns import OnColumns
+from stratagp.kernels.algebra.on_columns import OnColumns
 from stratagp.parameterised import NamedParameter, Parameterised
 from stratagp.parameters import Parameter
 from stratagp.training.free import Objective, gather, is_triangular, scatter, value_and_gradient
