@@ -18,7 +18,7 @@ from stratagp.kernels import RBF, Kernel
 from stratagp.likelihoods import GaussianNoise
 from stratagp.models import ExactGP, HeteroscedasticGP, IterativeGP, SparseGP, StochasticGP
 from stratagp.parameters import positive, real
-from stratagp.training.inducing import greedy_points
+from stratagp.training.inducing_points import greedy_points
 from stratagp.training.start import start_from_data
 from stratagp.training.world import join
 

@@ -18,7 +18,7 @@ from stratagp.means import Constant
 from stratagp.models.chain import Chain
 from stratagp.models.dfgp import dfgp_chain, dfgp_regression, widen
 from stratagp.objectives import elbo
-from stratagp.objectives.curvature import curvature_bound
+from stratagp.objectives.curvature_bound import curvature_bound
 from stratagp.training.lbfgs import Result, maximise
 from stratagp.training.loop import History
 

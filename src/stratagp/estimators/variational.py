@@ -22,7 +22,7 @@ from stratagp.likelihoods import Likelihood
 from stratagp.means import Constant
 from stratagp.models.autogp import LOO_PARAMETERS, OBJECTIVES, autogp, fit_phases, phases
 from stratagp.models.stochastic import StochasticGP
-from stratagp.training.inducing import kmeans_points
+from stratagp.training.inducing_points import kmeans_points
 from stratagp.training.loop import History
 from stratagp.training.start import spreads, start_from_data
 

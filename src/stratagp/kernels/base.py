@@ -39,8 +39,6 @@ _DIAG_CHUNK = 256
 registry: dict[str, type[Kernel]] = {}
 """Every concrete kernel class: the library's by name, others by their full path."""
 
-Column = int | str
-
 
 def as_tensor(values: Any, name: str) -> Tensor:
     """Numbers in any container (tensor, array, data frame, list) as a tensor."""

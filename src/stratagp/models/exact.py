@@ -12,11 +12,11 @@ from torch import Tensor
 from stratagp.kernels import Derivatives
 from stratagp.kernels.multi_output.derivatives import slopes_of
 from stratagp.linalg import cholesky
-from stratagp.models.exact_posterior import DerivativeProcess as DerivativeProcess
-from stratagp.models.exact_posterior import ExactPosterior as ExactPosterior
-from stratagp.models.inputs import (
+from stratagp.models.data_checks import (
     check_column,
 )
+from stratagp.models.exact_posterior import DerivativeProcess as DerivativeProcess
+from stratagp.models.exact_posterior import ExactPosterior as ExactPosterior
 from stratagp.models.memory import check_memory
 from stratagp.models.observed import ObservedProcess
 from stratagp.objectives.evidence import CovarianceOf, log_evidence, log_leave_one_out, residuals

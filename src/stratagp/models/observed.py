@@ -12,7 +12,7 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 from stratagp.means import Zero
-from stratagp.models.inputs import check_data, check_points, refuse_contradictions, row_noise, wants_gradient
+from stratagp.models.data_checks import check_data, check_points, refuse_contradictions, row_noise, wants_gradient
 from stratagp.models.process import Process
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value, positive

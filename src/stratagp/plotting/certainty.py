@@ -9,7 +9,7 @@ import numpy as np
 from stratagp.errors import InputError
 from stratagp.metrics.checks import check_count
 from stratagp.plotting.answers import check_classifier
-from stratagp.plotting.rows import labels
+from stratagp.plotting.plot_data import labels
 from stratagp.plotting.style import BLUE, ORANGE, add_legend, one_axes
 
 _LEAST = 1e-6  # margins are drawn from here on

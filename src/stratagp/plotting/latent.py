@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from stratagp.errors import InputError
-from stratagp.plotting.rows import name_of
+from stratagp.plotting.plot_data import name_of
 from stratagp.plotting.style import BLUE, add_legend, colours, one_axes
 
 _MANY = 12  # different targets, above which they are numbers and not classes

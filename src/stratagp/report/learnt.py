@@ -12,7 +12,7 @@ from stratagp.kernels import Periodic
 from stratagp.likelihoods import GaussianNoise, Likelihood
 from stratagp.plotting.training import histories_of
 from stratagp.report.plain import plain
-from stratagp.report.summary import Inputs
+from stratagp.report.summary import InputSummary
 
 _MOST_ROWS = 1500  # of training, up to which standard errors are computed for the page
 _MOST_VALUES = 60
@@ -25,7 +25,7 @@ def inner(model: Any) -> Any:
     return inner(model.model) if not hasattr(model, "engine_") and hasattr(model, "model") else model
 
 
-def describe(model: Any, inputs: Inputs, rows: int) -> dict[str, Any]:
+def describe(model: Any, inputs: InputSummary, rows: int) -> dict[str, Any]:
     """The kind of model, its kernel, its inference and why, and what it has learnt.
 
     Lengthscales are in the units of the columns, noise is a standard deviation in those of the target.
@@ -82,7 +82,7 @@ def _value(row: Any) -> dict[str, Any]:
     return plain({"name": row.name, "value": row.value, "note": row.note, **ends})
 
 
-def _lengthscales(model: Any, table: list[Any], inputs: Inputs) -> list[dict[str, Any]]:
+def _lengthscales(model: Any, table: list[Any], inputs: InputSummary) -> list[dict[str, Any]]:
     """Those of columns of numbers, in units of the columns: only where the kernel sees the columns themselves.
 
     A column over which anything repeats has none: that of a periodic kernel is a distance on a circle, and another one

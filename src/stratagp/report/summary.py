@@ -19,7 +19,7 @@ _MOST_CATEGORIES = 5
 _BINS = 20
 
 
-class Inputs(NamedTuple):
+class InputSummary(NamedTuple):
     """Inputs as columns: ``kinds`` are "number", "date", "duration", "category" or "object"; ``labels`` name rows."""
 
     names: list[str]
@@ -33,7 +33,7 @@ class Inputs(NamedTuple):
         return [entry(self.columns[j].values[i]) for j in chosen]
 
 
-def read_inputs(X: Any, model: Any) -> Inputs:
+def read_inputs(X: Any, model: Any) -> InputSummary:
     """The columns of frames and arrays; of texts, images and other objects, one column that holds them.
 
     >>> found = read_inputs(["abc", "bcd"], None)
@@ -60,10 +60,10 @@ def read_inputs(X: Any, model: Any) -> Inputs:
     if categories is None or len(categories) != len(names):
         categories = [False] * len(names)
     kinds = ["category" if own else _kind(column) for column, own in zip(table.columns, categories, strict=True)]
-    return Inputs(names, kinds, table.columns, labels, is_table=True)
+    return InputSummary(names, kinds, table.columns, labels, is_table=True)
 
 
-def describe_columns(inputs: Inputs, wanted: list[int]) -> list[dict[str, Any]]:
+def describe_columns(inputs: InputSummary, wanted: list[int]) -> list[dict[str, Any]]:
     """Kind, missing entries and spread of columns; of categories, the most frequent values."""
     return [_described(inputs.names[j], inputs.kinds[j], inputs.columns[j]) for j in wanted]
 
@@ -86,7 +86,7 @@ def describe_classes(labels: np.ndarray, classes: list[str]) -> dict[str, Any]:
     return {"classes": order, "counts": [count[label] for label in order]}
 
 
-def _objects(parts: dict[str, list[Any]]) -> Inputs:
+def _objects(parts: dict[str, list[Any]]) -> InputSummary:
     columns = []
     for name, items in parts.items():
         values = np.empty(len(items), dtype=object)
@@ -95,10 +95,10 @@ def _objects(parts: dict[str, list[Any]]) -> Inputs:
     if not columns:
         raise InputError("X must not be empty")
     labels = [str(i) for i in range(len(columns[0].values))]
-    return Inputs(list(parts), ["object"] * len(parts), columns, labels, is_table=False)
+    return InputSummary(list(parts), ["object"] * len(parts), columns, labels, is_table=False)
 
 
-def _column_of_objects(X: Any) -> Inputs:
+def _column_of_objects(X: Any) -> InputSummary:
     """A list of objects, or a column of a frame, which has a name and labels."""
     name, index = getattr(X, "name", None), getattr(X, "index", None)
     found = _objects({"object" if name is None else str(name): _items(X)})

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.kernels.algebra.on_columns import column_position
-from stratagp.kernels.base import Column, Kernel
+from stratagp.kernels.base import Kernel
 from stratagp.parameters import Parameter, Value, positive, real
 
 
@@ -30,7 +30,7 @@ class ChangePoint(Kernel):
         after: Kernel,
         location: Value | Parameter = 0.0,
         steepness: Value | Parameter = 1.0,
-        column: Column = 0,
+        column: int | str = 0,
     ) -> None:
         super().__init__()
         self._adopt([before, after])

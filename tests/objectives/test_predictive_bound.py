@@ -13,7 +13,7 @@ from stratagp.layers import Inducing
 from stratagp.likelihoods import Bernoulli, GaussianNoise, Poisson, Softmax
 from stratagp.objectives import elbo, predictive_bound
 from stratagp.objectives.elbo import expected_log_prob
-from stratagp.objectives.predictive import log_predictive_of
+from stratagp.objectives.predictive_bound import log_predictive_of
 from stratagp.posteriors import MixturePosterior
 from stratagp.types import Gaussian, Mixture
 from tests.objectives.test_leave_one_out import BINARY, CLASSES, LABELS, belief, mixture, slopes

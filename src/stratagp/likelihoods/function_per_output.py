@@ -13,7 +13,7 @@ from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.types import Gaussian
 
 
-class Separate(Likelihood):
+class FunctionPerOutput(Likelihood):
     """``log p(y | f) = Σ_p log p(y_p | f_p)``: a likelihood is the density of one output, :meth:`log_density`."""
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Rows of arrays and data frames alike: their names, their columns, and versions of them with a column replaced."""
+"""The rows that a picture shows, from arrays and frames alike: names, columns, and copies with a column replaced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stratagp.data.columns import is_missing
 from stratagp.errors import InputError
 
 
-class Rows:
+class PlotData:
     """A table whose columns can be looked at and replaced.
 
     Arguments:
@@ -90,9 +90,9 @@ class Rows:
         kept = values if values.dtype.kind == "M" else [value for value in values.tolist() if value is not None]
         return Counter(value for value in kept if value == value).most_common(1)[0][0]
 
-    def take(self, chosen: np.ndarray) -> Rows:
+    def take(self, chosen: np.ndarray) -> PlotData:
         """Some of the rows, in the given order."""
-        found = Rows.__new__(Rows)
+        found = PlotData.__new__(PlotData)
         found.is_frame, found.names = self.is_frame, self.names
         found.X = self.X.iloc[chosen].reset_index(drop=True) if self.is_frame else self.X[chosen]
         return found

@@ -5,8 +5,8 @@ import torch
 
 from stratagp import kernels as k
 from stratagp.errors import InputError
-from stratagp.training import inducing
-from stratagp.training.inducing import greedy_points, kmeans_points
+from stratagp.training import inducing_points
+from stratagp.training.inducing_points import greedy_points, kmeans_points
 
 
 def points(n=200, d=2, seed=0):
@@ -65,7 +65,7 @@ def test_kmeans_with_few_distinct_rows_returns_them_once():
 
 
 def test_kmeans_in_mini_batches(monkeypatch):
-    monkeypatch.setattr(inducing, "_MINI_BATCHES_ABOVE", 100)
+    monkeypatch.setattr(inducing_points, "_MINI_BATCHES_ABOVE", 100)
     x = points(400)
     z = kmeans_points(x, 12)
     assert z.shape == (12, 2)

@@ -13,7 +13,7 @@ from stratagp.errors import InputError, UnsupportedError
 from stratagp.layers import Inducing, Stack
 from stratagp.likelihoods import Bernoulli, Poisson, Softmax
 from stratagp.objectives import elbo
-from stratagp.objectives.curvature import curvature_bound
+from stratagp.objectives.curvature_bound import curvature_bound
 from stratagp.posteriors import MixturePosterior
 from tests.kernels.case import points
 
