@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64
+from scipy import sparse
+from torch import Tensor
 
 from stratagp.data.columns import Kind, categories_of, kind_of, to_codes, to_numbers
-from stratagp.data.tables import Column, Table, as_array, is_frame, read_table
+from stratagp.data.tables import Column, Table, as_array, is_frame, is_pandas, read_table
 from stratagp.errors import InputError, RowError
 
 _SHOWN = 10  # columns that a message lists
@@ -185,11 +187,8 @@ def needs_encoding(X: Any, categorical: Any = "auto") -> bool:
     if categorical is not None and len(categorical) and categorical != "auto":
         return True  # also another text, which the encoder refuses
     if is_frame(X):
-        dtypes = getattr(X, "dtypes", [])
-        return not all(isinstance(dtype, np.dtype) and dtype.kind in "iufc" for dtype in dtypes) or not hasattr(
-            X, "iloc"
-        )
-    if hasattr(X, "nnz") or hasattr(X, "layout"):
+        return not is_pandas(X) or not all(isinstance(each, np.dtype) and each.kind in "iufc" for each in X.dtypes)
+    if sparse.issparse(X) or isinstance(X, Tensor):
         return False
     array = as_array(X)
     return array.dtype.kind in "USMm" or (array.dtype.kind == "O" and any(map(_is_text, array.ravel().tolist())))

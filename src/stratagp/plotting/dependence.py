@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, is_classifier
 
 from stratagp.errors import InputError
 from stratagp.metrics.checks import check_count, check_level
-from stratagp.plotting.answers import check_classifier, check_regressor, one_target
+from stratagp.plotting.answers import answer, answers, check_classifier, check_regressor, one_target
 from stratagp.plotting.plot_data import PlotData, name_of
 from stratagp.plotting.style import BAND, LINES, MARKERS, add_legend, colours, ink, many_axes, percent, tidy_dates
 
@@ -99,7 +99,7 @@ def draw_curves(ax: Any, values: np.ndarray, curves: Curves, is_number: bool) ->
 
 
 def _knows_its_belief(model: Any) -> bool:
-    return hasattr(model, "partial_dependence") and getattr(model, "outputs", "independent") == "independent"
+    return answers(model, "partial_dependence") and answer(model, "outputs") in (None, "independent")
 
 
 def _believed(model: Any, j: int, values: np.ndarray, level: float) -> Curves:

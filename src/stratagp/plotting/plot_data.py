@@ -7,9 +7,12 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from stratagp.data.columns import is_missing
+from stratagp.data.tables import is_frame, is_pandas
 from stratagp.errors import InputError
+from stratagp.plotting.answers import answer, categories_of
 
 
 class PlotData:
@@ -21,13 +24,13 @@ class PlotData:
     """
 
     def __init__(self, X: Any, model: Any = None) -> None:
-        self.is_frame = hasattr(X, "iloc") and hasattr(X, "columns")
-        if not self.is_frame and hasattr(X, "columns"):
+        self.is_frame = is_pandas(X)
+        if not self.is_frame and is_frame(X):
             raise InputError(f"X must be an array or a pandas data frame, got {type(X).__name__}: X.to_pandas()")
-        self.X: Any = X if self.is_frame else np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
+        self.X: Any = X if self.is_frame else np.asarray(X.detach().cpu() if isinstance(X, Tensor) else X)
         if len(self.X.shape) != 2 or not all(self.X.shape):
             raise InputError(f"X must be a table (rows, columns) that is not empty, got shape {self.X.shape}")
-        given = X.columns if self.is_frame else getattr(model, "feature_names_in_", None)
+        given = X.columns if self.is_frame else answer(model, "feature_names_in_")
         self.names = [f"x{i}" for i in range(self.X.shape[1])] if given is None else [str(name) for name in given]
         if len(self.names) != self.X.shape[1]:
             raise InputError(f"X has {self.X.shape[1]} columns, but the model has learnt from {len(self.names)}")
@@ -59,9 +62,9 @@ class PlotData:
 
     def is_number(self, j: int, model: Any = None) -> bool:
         """Whether a column is a line (of numbers or dates) and no category, as the model has it where it says so."""
-        encoder = getattr(getattr(model, "inputs_", None), "encoder", None)
-        if encoder is not None:
-            return not encoder.is_categorical[j]
+        categories = categories_of(model)
+        if categories is not None:
+            return not categories[j]
         return self.column(j).dtype.kind in "fiuM"
 
     def grid(self, j: int, count: int, margin: float = 0.0) -> np.ndarray:
@@ -133,7 +136,7 @@ def name_of(y: Any, target: str | None, otherwise: str = "y") -> str:
 def numbers(y: Any, n: int, name: str = "y") -> np.ndarray:
     """Targets as numbers, one a row."""
     try:
-        values = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y, dtype=float)
+        values = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y, dtype=float)
     except (TypeError, ValueError):
         raise InputError(f"{name} must hold numbers") from None
     values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from stratagp.errors import StrataGPError
+from stratagp.plotting.answers import answers
 from stratagp.plotting.dependence import curves_of
 from stratagp.plotting.plot_data import PlotData
 from stratagp.report.learnt import inner
@@ -36,7 +37,7 @@ def effects(model: Any, X: Any, inputs: InputSummary, seed: int) -> dict[str, An
 
 def _shares(model: Any, inputs: InputSummary) -> list[float]:
     own = inner(model)
-    if len(inputs.names) > _MOST_COLUMNS or not hasattr(own, "relevance_"):
+    if len(inputs.names) > _MOST_COLUMNS or not answers(own, "relevance_"):
         return []
     shares = np.asarray(own.relevance_, dtype=float)
     return shares.tolist() if shares.shape == (len(inputs.names),) and np.isfinite(shares).all() else []

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from stratagp.errors import InputError
 from stratagp.estimators.calibration_rows import is_of_counts
-from stratagp.plotting.answers import interval, moments, promised
+from stratagp.plotting.answers import answers, interval, moments, promised
 from stratagp.plotting.calibration import LEVELS
 from stratagp.report.plain import short, some, standard_error
 
@@ -45,7 +45,7 @@ class NumberAnswers(NamedTuple):
 
 def left_out(model: Any, y: np.ndarray) -> NumberAnswers | None:
     """Each training row predicted from all others, where the model has that in closed form; Gaussian intervals."""
-    if not hasattr(model, "leave_one_out"):
+    if not answers(model, "leave_one_out"):
         return None
     try:
         mean, std = model.leave_one_out()
@@ -63,8 +63,8 @@ def left_out(model: Any, y: np.ndarray) -> NumberAnswers | None:
 def ask(model: Any, X: Any, y: np.ndarray) -> NumberAnswers:
     """The model's own answers about rows and their targets."""
     mean, std = moments(model, X)
-    density = np.asarray(model.log_density(X, y)) if hasattr(model, "log_density") else None
-    pit = np.asarray(model.cdf(X, y)) if hasattr(model, "cdf") else ndtr((y - mean) / np.maximum(std, _LEAST))
+    density = np.asarray(model.log_density(X, y)) if answers(model, "log_density") else None
+    pit = np.asarray(model.cdf(X, y)) if answers(model, "cdf") else ndtr((y - mean) / np.maximum(std, _LEAST))
     ends, counts = _ends(model, X), is_of_counts(model)
     wanted = [promised(model, X, each, level) for level, each in ends.items()]
     below = np.asarray(model.cdf(X, y - 1)) if counts else pit
@@ -147,10 +147,10 @@ def worst(found: NumberAnswers, count: int) -> list[tuple[int, dict[str, Any]]]:
 
 def _ends(model: Any, X: Any) -> dict[float, tuple[np.ndarray, np.ndarray]]:
     """The model's own intervals of all levels, by one call where it can; levels that it refuses are left out."""
-    if hasattr(model, "_intervals"):  # conformal ones, whose ends are no quantiles
+    if answers(model, "_intervals"):  # conformal ones, whose ends are no quantiles
         own: dict[float, tuple[np.ndarray, np.ndarray]] = model._intervals(X, LEVELS)
         return own
-    if hasattr(model, "predict_quantiles"):
+    if answers(model, "predict_quantiles"):
         tails = [0.5 - level / 2 for level in LEVELS] + [0.5 + level / 2 for level in LEVELS]
         try:
             quantiles = np.asarray(model.predict_quantiles(X, tails))

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from torch import Tensor
 
 from stratagp.data.columns import is_missing, kind_of, to_numbers
 from stratagp.data.tables import Column, as_array, is_frame, pandas_like, read_table
 from stratagp.errors import InputError
-from stratagp.plotting.answers import names_of
+from stratagp.plotting.answers import answers, categories_of, names_of
 from stratagp.report.plain import date, entry, plain, short
 
 MOST_COLUMNS = 60  # that a page lists
@@ -45,18 +46,18 @@ def read_inputs(X: Any, model: Any) -> InputSummary:
     if isinstance(X, Mapping):
         return _objects({str(name): _items(part) for name, part in X.items()})
     if not is_frame(X):
-        X = X.detach().cpu().numpy() if hasattr(X, "detach") else X
+        X = X.detach().cpu().numpy() if isinstance(X, Tensor) else X
         if not isinstance(X, np.ndarray) and not _is_table(X):
             return _column_of_objects(X)
         if np.ndim(X) != 2:
             return _objects({"object": [f"array of shape {np.shape(row)}" for row in X]})
     table = read_table(X)
-    names = table.names or (names_of(model) if hasattr(model, "n_features_in_") else None)
+    names = table.names or (names_of(model) if answers(model, "n_features_in_") else None)
     if names is None or len(names) != len(table.columns):
         names = [f"x{i}" for i in range(len(table.columns))]
     frame = pandas_like(X)
     labels = [str(label) for label in frame.index] if is_frame(X) else [str(i) for i in range(table.rows)]
-    categories = getattr(getattr(getattr(model, "inputs_", None), "encoder", None), "is_categorical", None)
+    categories = categories_of(model)
     if categories is None or len(categories) != len(names):
         categories = [False] * len(names)
     kinds = ["category" if own else _kind(column) for column, own in zip(table.columns, categories, strict=True)]

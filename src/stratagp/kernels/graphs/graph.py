@@ -139,24 +139,7 @@ def _refined(pool: _Pool, labels: np.ndarray) -> np.ndarray:
     )
 
 
-class _GraphKernel(Counted, ObjectKernel):
-    """What both kernels share: objects are read as graphs."""
-
-    def __init__(
-        self,
-        variance: Value | Parameter,
-        lengthscale: Value | Parameter | None,
-        normalise: bool,
-        parse: Callable[[Any], Any] | None,
-    ) -> None:
-        super().__init__(variance, lengthscale, normalise)
-        self.parse = parse
-
-    def _graphs(self, objects: Sequence[Any]) -> list[Graph]:
-        return [as_graph(item) for item in parsed(objects, self.parse)]
-
-
-class WeisfeilerLehman(_GraphKernel):
+class WeisfeilerLehman(Counted, ObjectKernel):
     """Counts of the neighbourhoods of nodes out to a number of steps: the subtree kernel of Shervashidze et al. (2011).
 
     The label of a node is refined again and again by the labels ``l`` of its neighbours and of the edges to them,
@@ -184,12 +167,13 @@ class WeisfeilerLehman(_GraphKernel):
         normalise: bool = True,
         parse: Callable[[Any], Any] | None = None,
     ) -> None:
-        super().__init__(variance, lengthscale, normalise, parse)
+        super().__init__(variance, lengthscale, normalise)
+        self.parse = parse
         self.iterations = whole(iterations, "iterations", 0)
 
     def counts(self, objects: Sequence[Any]) -> sparse.csr_array:
         """How many nodes of each graph have each label, original or refined."""
-        graphs = self._graphs(objects)
+        graphs = [as_graph(item) for item in parsed(objects, self.parse)]
         pool = _pool(graphs)
         labels, columns, width = pool.labels, [pool.labels], pool.labels.max(initial=-1) + 1
         for _ in range(self.iterations):
@@ -203,7 +187,7 @@ class WeisfeilerLehman(_GraphKernel):
         return ", ".join(filter(None, [str(self.iterations), super()._settings()]))
 
 
-class ShortestPath(_GraphKernel):
+class ShortestPath(Counted, ObjectKernel):
     """Counts of shortest paths by their length and the labels of both ends (Borgwardt and Kriegel, 2005).
 
         s(a, b) = Σ_{l, d, m} n(a; l, d, m) n(b; l, d, m)
@@ -229,12 +213,13 @@ class ShortestPath(_GraphKernel):
         normalise: bool = True,
         parse: Callable[[Any], Any] | None = None,
     ) -> None:
-        super().__init__(variance, lengthscale, normalise, parse)
+        super().__init__(variance, lengthscale, normalise)
+        self.parse = parse
         self.nodes = nodes
 
     def counts(self, objects: Sequence[Any]) -> sparse.csr_array:
         """How many pairs of nodes of each graph have each pair of labels and distance."""
-        graphs = self._graphs(objects)
+        graphs = [as_graph(item) for item in parsed(objects, self.parse)]
         labels = _numbered(label for graph in graphs for label in graph.labels)
         kinds, longest = int(labels.max(initial=0)) + 1, max((len(graph.labels) for graph in graphs), default=0)
         found, start = [], 0

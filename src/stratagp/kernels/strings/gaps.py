@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import combinations, product
-from typing import Any
 
 from stratagp.errors import InputError
 from stratagp.kernels.settings import share, whole
@@ -71,8 +70,6 @@ class Double(CountingKernel):
     [[3.0, 0.0, 1.0]]
     """
 
-    samples = 2
-
     def __init__(
         self,
         k: int = 1,
@@ -86,17 +83,17 @@ class Double(CountingKernel):
     ) -> None:
         super().__init__(unknown, positions, variance, lengthscale, normalise)
         self.k, self.d = whole(k, "k"), whole(d, "d")
-        check_samples(self.samples, self.k, self.d)
+        check_samples(2, self.k, self.d)
 
     def patterns(self) -> list[Pattern]:
         """One for each choice of gaps."""
-        return samples(self.samples, self.k, self.d)
+        return samples(2, self.k, self.d)
 
     def _own_settings(self) -> str:
         return f"k={self.k}, d={self.d}"
 
 
-class Triple(Double):
+class Triple(CountingKernel):
     """Three words of ``k`` symbols with gaps of ``0 … d − 1`` symbols between them; the gaps are part of the feature.
 
     ``Triple(1, 3)`` counts ordered triples of symbols, each at most 3 after the one before.
@@ -104,8 +101,6 @@ class Triple(Double):
     >>> Triple(1, 2, normalise=False)(["abcd"], ["abcd", "axbd"]).tolist()  # abc, bcd, ab.d, a.cd
     [[4.0, 0.0]]
     """
-
-    samples = 3
 
     def __init__(
         self,
@@ -118,8 +113,16 @@ class Triple(Double):
         lengthscale: Value | Parameter | None = None,
         normalise: bool = True,
     ) -> None:
-        options: dict[str, Any] = {"variance": variance, "lengthscale": lengthscale, "normalise": normalise}
-        super().__init__(k, d, unknown=unknown, positions=positions, **options)
+        super().__init__(unknown, positions, variance, lengthscale, normalise)
+        self.k, self.d = whole(k, "k"), whole(d, "d")
+        check_samples(3, self.k, self.d)
+
+    def patterns(self) -> list[Pattern]:
+        """One for each choice of gaps."""
+        return samples(3, self.k, self.d)
+
+    def _own_settings(self) -> str:
+        return f"k={self.k}, d={self.d}"
 
 
 def check_samples(count: int, k: int, d: int) -> None:
