@@ -27,7 +27,7 @@ check: $(READY)  ## format, lint, types, layers and sizes
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python -m pytest -s tests/test_size.py
+	$(BIN)/python -m pytest tests/test_size.py
 
 format: $(READY)  ## write files in the house format and mend what the linter can
 	$(BIN)/ruff format .

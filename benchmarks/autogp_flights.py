@@ -22,7 +22,7 @@ from stratagp.kernels import RBF
 from stratagp.likelihoods import GaussianNoise, StudentT
 from stratagp.metrics import nlpd, rmse
 from stratagp.models import StochasticGP
-from stratagp.training.inducing import kmeans_points
+from stratagp.training.inducing_points import kmeans_points
 
 SIZES = (100_000, 1_000_000, 2_900_000)
 QUICK = (20_000,)

@@ -24,7 +24,7 @@ from stratagp.kernels import RBF
 from stratagp.likelihoods import Sampled, Softmax
 from stratagp.models import StochasticGP
 from stratagp.objectives import elbo, leave_one_out
-from stratagp.training.inducing import kmeans_points
+from stratagp.training.inducing_points import kmeans_points
 from stratagp.training.schedules import constant, cosine
 
 INDUCING, SAMPLES, BATCH = 200, 10, 1000

@@ -30,7 +30,7 @@ from harness import Benchmark, in_words, peer
 from stratagp.estimators import DFGPRegressor, StudentTProcessRegressor
 from stratagp.kernels import RBF
 from stratagp.models import SparseGP
-from stratagp.training.inducing import kmeans_points
+from stratagp.training.inducing_points import kmeans_points
 from stratagp.training.lbfgs import maximise
 from stratagp.training.start import spreads, start_from_data
 

@@ -42,7 +42,7 @@ from stratagp.kernels import RBF
 from stratagp.likelihoods import GaussianNoise
 from stratagp.models import StochasticGP
 from stratagp.objectives import elbo
-from stratagp.training.inducing import kmeans_points
+from stratagp.training.inducing_points import kmeans_points
 from stratagp.training.world import World, join
 
 SIZES, QUICK = (300_000, 3_000_000, 30_000_000), (50_000,)

@@ -29,16 +29,16 @@ from stratagp.priors import Prior
 Value = float | Sequence[Any] | np.ndarray | Tensor
 
 
-class Open(float):
+class Unset(float):
     """A start value that nobody chose: an estimator may start from the data instead.
 
     >>> from stratagp import kernels as k
-    >>> k.RBF().parameter("lengthscale").open, k.RBF(lengthscale=1.0).parameter("lengthscale").open
+    >>> k.RBF().parameter("lengthscale").unset, k.RBF(lengthscale=1.0).parameter("lengthscale").unset
     (True, False)
     """
 
 
-OPEN = Open(1.0)
+UNSET = Unset(1.0)
 
 
 class Parameter(nn.Module):
@@ -54,7 +54,7 @@ class Parameter(nn.Module):
         unit: what one step of the free coordinate is worth, a number or one for each column; one where it is left out.
 
     ``per_column`` marks a vector with one entry for each input column (automatic relevance determination);
-    ``awaits_columns`` one that will become such a vector as soon as the number of columns is known. ``open`` tells
+    ``awaits_columns`` one that will become such a vector as soon as the number of columns is known. ``unset`` tells
     that nobody chose its value.
 
     >>> Parameter(0.5, constraints.positive).value.item()
@@ -83,7 +83,7 @@ class Parameter(nn.Module):
         self.functions = functions
         self.per_column = False
         self.awaits_columns = False
-        self.open = isinstance(value, Open)
+        self.unset = isinstance(value, Unset)
         self.register_buffer("unit", None if unit is None else _as_tensor(unit, f"the unit of {name}"))
         self.raw = nn.Parameter(self._free(_as_tensor(value, name)), requires_grad=trainable)
 
@@ -129,7 +129,7 @@ class Parameter(nn.Module):
             self.per_column, self.awaits_columns = True, False
         elif new.shape != shape:
             raise InputError(f"{self.name} has shape {tuple(shape)}; a value of shape {tuple(new.shape)} does not fit")
-        self.open = False
+        self.unset = False
         with torch.no_grad():
             self.raw.data = self._free(new)
 

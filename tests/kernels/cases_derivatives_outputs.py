@@ -4,9 +4,9 @@ import numpy as np
 import torch
 
 from stratagp import kernels as k
-from stratagp.kernels.derivatives import Derivatives
-from stratagp.kernels.multi_output import Coregionalised, Independent, linear_coregionalisation
-from stratagp.kernels.process_convolution import ProcessConvolution
+from stratagp.kernels.multi_output.coregionalised import Coregionalised, Independent, linear_coregionalisation
+from stratagp.kernels.multi_output.derivatives import Derivatives
+from stratagp.kernels.multi_output.process_convolution import ProcessConvolution
 from tests.kernels.case import Case, pairwise, points
 
 ELL = np.array([0.7, 1.9])

@@ -3,10 +3,10 @@
 import numpy as np
 
 from stratagp.kernels import RBF, Constant, Exponential
-from stratagp.kernels.centred import Centred
-from stratagp.kernels.convolution import Convolved, Smoothed
-from stratagp.kernels.linear import Linear, Polynomial
-from stratagp.kernels.metric import MetricRBF
+from stratagp.kernels.algebra.centred import Centred
+from stratagp.kernels.algebra.convolution import Convolved, Smoothed
+from stratagp.kernels.nonstationary.linear import Linear, Polynomial
+from stratagp.kernels.stationary.metric import MetricRBF
 from tests.kernels.case import Case, pairwise, points
 
 V = np.array([0.5, 2.0])

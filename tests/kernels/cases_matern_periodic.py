@@ -3,9 +3,9 @@
 import numpy as np
 from scipy.special import gamma, kv
 
-from stratagp.kernels.matern import Matern
-from stratagp.kernels.periodic import Cosine, Periodic, locally_periodic
-from stratagp.kernels.spectral_mixture import SpectralMixture
+from stratagp.kernels.stationary.matern import Matern
+from stratagp.kernels.stationary.periodic import Cosine, Periodic, locally_periodic
+from stratagp.kernels.stationary.spectral_mixture import SpectralMixture
 from stratagp.parameters import positive
 from tests.kernels.case import Case, pairwise, points
 

@@ -6,8 +6,8 @@ import torch
 
 from stratagp.errors import InputError, UnsupportedError
 from stratagp.kernels import RBF, Constant, Exponential
-from stratagp.kernels.convolution import Convolved, Smoothed
-from stratagp.kernels.linear import Linear
+from stratagp.kernels.algebra.convolution import Convolved, Smoothed
+from stratagp.kernels.nonstationary.linear import Linear
 from stratagp.types import Gaussian
 from tests.kernels.case import points
 

@@ -6,7 +6,7 @@ import torch
 
 from stratagp import kernels as k
 from stratagp.errors import InputError, UnsupportedError
-from stratagp.kernels.derivatives import (
+from stratagp.kernels.multi_output.derivatives import (
     Derivatives,
     gradient_gradient,
     stack_values_and_slopes,

@@ -7,9 +7,9 @@ from torch.autograd import gradcheck
 
 from stratagp.errors import InputError, UnsupportedError
 from stratagp.kernels import RBF, Constant, Exponential, Sum
-from stratagp.kernels.convolution import Smoothed
-from stratagp.kernels.linear import Linear
-from stratagp.kernels.metric import MetricRBF
+from stratagp.kernels.algebra.convolution import Smoothed
+from stratagp.kernels.nonstationary.linear import Linear
+from stratagp.kernels.stationary.metric import MetricRBF
 from stratagp.types import Gaussian
 from tests.kernels.case import points, unit_points
 

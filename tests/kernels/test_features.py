@@ -13,12 +13,12 @@ from torch.autograd import gradcheck
 
 from stratagp import kernels as k
 from stratagp.errors import InputError, UnsupportedError
-from stratagp.kernels.features import Wave, drawn_features
-from stratagp.kernels.matern import Matern
-from stratagp.kernels.periodic import Cosine, Periodic, locally_periodic
+from stratagp.kernels.feature_maps import Wave, drawn_features
 from stratagp.kernels.spectral import compact_frequencies, gamma_scale, uniform
-from stratagp.kernels.spectral_mixture import SpectralMixture
-from stratagp.kernels.stationary import Stationary
+from stratagp.kernels.stationary.matern import Matern
+from stratagp.kernels.stationary.periodic import Cosine, Periodic, locally_periodic
+from stratagp.kernels.stationary.scaled_distance import Stationary
+from stratagp.kernels.stationary.spectral_mixture import SpectralMixture
 from stratagp.parameters import positive
 from tests.kernels.case import points
 from tests.kernels.cases_matern_periodic import MEANS, VARIANCES, WEIGHTS

@@ -6,8 +6,8 @@ import torch
 
 from stratagp.errors import InputError
 from stratagp.kernels import RBF
-from stratagp.kernels.linear import Linear, Polynomial
-from stratagp.kernels.metric import MetricRBF
+from stratagp.kernels.nonstationary.linear import Linear, Polynomial
+from stratagp.kernels.stationary.metric import MetricRBF
 from stratagp.parameters import positive
 from tests.kernels.case import points
 

@@ -11,7 +11,7 @@ from torch.autograd import grad, gradcheck, gradgradcheck
 
 from stratagp.errors import InputError
 from stratagp.kernels import RBF, Exponential, RationalQuadratic
-from stratagp.kernels.matern import Matern, bessel_correlation
+from stratagp.kernels.stationary.matern import Matern, bessel_correlation
 from stratagp.linalg import scaled_sqdist
 from stratagp.parameters import positive
 from tests.kernels.case import points

@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 
 from stratagp import kernels as k
 from stratagp.errors import InputError
-from stratagp.kernels import molecules
+from stratagp.kernels.graphs import molecules
 from tests.kernels.cases_structures import assert_well_behaved, plain, tanimoto
 
 RNG = np.random.default_rng(5)

@@ -6,8 +6,13 @@ import torch
 
 from stratagp import kernels as k
 from stratagp.errors import InputError
-from stratagp.kernels.multi_output import Coregionalised, Independent, linear_coregionalisation, stack_outputs
-from stratagp.kernels.process_convolution import ProcessConvolution
+from stratagp.kernels.multi_output.coregionalised import (
+    Coregionalised,
+    Independent,
+    linear_coregionalisation,
+    stack_outputs,
+)
+from stratagp.kernels.multi_output.process_convolution import ProcessConvolution
 from stratagp.parameters import positive
 from tests.kernels.case import points
 from tests.kernels.cases_derivatives_outputs import AMPLITUDE, KAPPA, LATENT, WIDTH, B, W, labelled

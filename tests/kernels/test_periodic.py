@@ -9,8 +9,8 @@ from torch.autograd import gradgradcheck
 
 from stratagp.errors import InputError
 from stratagp.kernels import RBF
-from stratagp.kernels.periodic import Cosine, Periodic, locally_periodic
-from stratagp.kernels.spectral_mixture import SpectralMixture
+from stratagp.kernels.stationary.periodic import Cosine, Periodic, locally_periodic
+from stratagp.kernels.stationary.spectral_mixture import SpectralMixture
 from tests.kernels.case import points
 
 

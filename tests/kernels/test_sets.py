@@ -4,7 +4,7 @@ import torch
 
 from stratagp import kernels as k
 from stratagp.errors import InputError
-from stratagp.kernels import sets
+from stratagp.kernels.objects import sets
 from tests.kernels.cases_structures import assert_well_behaved, mean_map, normalised, random_arrays
 
 MANY = random_arrays(np.random.default_rng(3), 20, most=9, columns=3)

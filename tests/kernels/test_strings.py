@@ -10,9 +10,9 @@ import torch
 
 from stratagp import kernels as k
 from stratagp.errors import InputError
-from stratagp.kernels import string_similar, subsequence
-from stratagp.kernels.strings import pair_weights
-from stratagp.kernels.symbols import encode
+from stratagp.kernels.strings import similar_pairs, subsequence
+from stratagp.kernels.strings.spectrum import pair_weights
+from stratagp.kernels.strings.symbols import encode
 from tests.kernels import cases_strings as plain
 from tests.kernels.cases_strings import NAMES, POSITIONAL, assert_equal, counted, matrix, texts
 
@@ -87,7 +87,7 @@ def test_similar_pairs_of_unlike_symbols_are_pairs_of_words():
 def test_similar_pairs_of_many_sequences_are_read_in_blocks(monkeypatch):
     x, kernel = texts("abcde"), k.SimilarPairs(plain.ALIKE, "abcde", 3)
     whole = matrix(kernel, x)
-    monkeypatch.setattr(string_similar, "_CELLS", 200)
+    monkeypatch.setattr(similar_pairs, "_CELLS", 200)
     np.testing.assert_array_equal(matrix(kernel, x), whole)
 
 

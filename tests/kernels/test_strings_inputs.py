@@ -8,9 +8,10 @@ import torch
 
 from stratagp import kernels as k
 from stratagp.errors import InputError
-from stratagp.kernels import string_patterns, subsequence
-from stratagp.kernels.string_patterns import Pattern, count_patterns
-from stratagp.kernels.symbols import encode, renumber
+from stratagp.kernels.strings import patterns as string_patterns
+from stratagp.kernels.strings import subsequence
+from stratagp.kernels.strings.patterns import Pattern, count_patterns
+from stratagp.kernels.strings.symbols import encode, renumber
 from tests.kernels import cases_strings as plain
 from tests.kernels.cases_strings import NAMES, assert_equal, counted, matrix, texts
 

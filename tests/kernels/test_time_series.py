@@ -7,8 +7,8 @@ import torch
 
 from stratagp import kernels as k
 from stratagp.errors import InputError
-from stratagp.kernels import alignment
-from stratagp.kernels import signature as signature_module
+from stratagp.kernels.objects import alignment
+from stratagp.kernels.objects import signature as signature_module
 from tests.kernels.cases_structures import (
     assert_well_behaved,
     dot,

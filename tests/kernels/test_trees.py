@@ -3,7 +3,7 @@ import pytest
 
 from stratagp import kernels as k
 from stratagp.errors import InputError
-from stratagp.kernels import trees
+from stratagp.kernels.graphs import trees
 from tests.kernels.cases_structures import assert_well_behaved, normalised, random_tree, subset_tree, subtree
 
 MANY = [random_tree(np.random.default_rng(seed)) for seed in range(30)]

@@ -7,8 +7,8 @@ import torch
 
 from stratagp import kernels as k
 from stratagp.errors import InputError
-from stratagp.kernels.frequencies import DRAWS, directions, root_precision, spread
 from stratagp.layers import RandomFeatures, Stack
+from stratagp.layers.directions import DRAWS, directions, root_precision, spread
 from stratagp.layers.random_features import FREQUENCIES
 from stratagp.parameters import positive
 from stratagp.testing import check_layer

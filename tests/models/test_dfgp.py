@@ -19,9 +19,9 @@ from stratagp.models.dfgp import (
     principal_targets,
     widen,
 )
-from stratagp.objectives.curvature import curvature_bound
+from stratagp.objectives.curvature_bound import curvature_bound
 from stratagp.posteriors import FullGaussian
-from stratagp.training.inducing import kmeans_points
+from stratagp.training.inducing_points import kmeans_points
 from stratagp.training.lbfgs import maximise
 from tests.kernels.case import points
 

@@ -7,7 +7,7 @@ from torch.autograd import gradcheck
 from stratagp import ExactGP
 from stratagp import kernels as k
 from stratagp.errors import InputError
-from stratagp.linalg.student import student_log_density
+from stratagp.linalg.student_density import student_log_density
 from stratagp.models import StudentTProcess
 from stratagp.training import maximise
 

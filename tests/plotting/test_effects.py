@@ -9,7 +9,7 @@ from stratagp import BayesianGPLVM, GPClassifier, GPRegressor, plotting
 from stratagp import kernels as k
 from stratagp.errors import InputError
 from stratagp.plotting.dependence import Curves, draw_curves
-from stratagp.plotting.rows import Rows
+from stratagp.plotting.plot_data import PlotData
 from stratagp.plotting.style import colours
 from tests.plotting.drawn import band, lines, texts, widths
 
@@ -173,7 +173,7 @@ def test_partial_dependence_on_a_date():
     ax = plotting.partial_dependence(gp, objects, "day", n_grid=3)
     assert ax.get_lines()[0].get_ydata()[[0, -1]] == pytest.approx(expected, rel=1e-6)
     objects.loc[4, "day"] = None
-    assert Rows(objects).grid(1, 2).astype("datetime64[D]").astype(str).tolist() == ["2024-01-01", "2024-02-29"]
+    assert PlotData(objects).grid(1, 2).astype("datetime64[D]").astype(str).tolist() == ["2024-01-01", "2024-02-29"]
 
 
 def test_categories_of_pandas_stay_categories():

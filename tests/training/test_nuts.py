@@ -13,7 +13,7 @@ from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, bounded, lower_cholesky, positive, real, simplex
 from stratagp.priors import LogNormal
 from stratagp.training.free import log_jacobian, log_joint
-from stratagp.training.hamiltonian import Chain
+from stratagp.training.hamiltonian import MarkovChain
 from stratagp.training.nuts import _windows, ess, r_hat, sample
 
 
@@ -134,7 +134,7 @@ def test_draws_of_a_process_and_how_to_set_them():
 def test_leapfrog_is_reversible_and_keeps_the_energy_to_second_order():
     _, _, density = gaussian()
     x = free(0.0, 1.0, 2.0, 3.0, 4.0)
-    chain = Chain(lambda: density(x), [x], seeded(5), 7)
+    chain = MarkovChain(lambda: density(x), [x], seeded(5), 7)
     chain.inverse_mass = np.array([0.1, 0.2, 0.3, 0.4, 0.5])
     start = chain.kick(chain.start(x.detach().numpy().copy()))
 

@@ -1,6 +1,6 @@
 """From what a user hands over to numbers that a kernel can see: tables, categories, dates, missing entries, scales."""
 
-from stratagp.data.encoding import Encoded as Encoded
+from stratagp.data.encoding import EncodedTable as EncodedTable
 from stratagp.data.encoding import TableEncoder as TableEncoder
 from stratagp.data.encoding import needs_encoding as needs_encoding
 from stratagp.data.files import open_source as open_source

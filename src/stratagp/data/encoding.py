@@ -9,16 +9,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64
+from scipy import sparse
+from torch import Tensor
 
 from stratagp.data.columns import Kind, categories_of, kind_of, to_codes, to_numbers
-from stratagp.data.tables import Column, Table, as_array, is_frame, read_table
+from stratagp.data.tables import Column, Table, as_array, is_frame, is_pandas, read_table
 from stratagp.errors import InputError, RowError
 
 _SHOWN = 10  # columns that a message lists
 _MANY = 50  # categories, above which a column of text may be none
 
 
-class Encoded(NamedTuple):
+class EncodedTable(NamedTuple):
     """Numbers for a kernel, and where they are missing (NaN in ``values``); None where nothing is.
 
     >>> TableEncoder(missing="impute").fit_transform([[1.5], [None]]).missing.tolist()
@@ -101,7 +103,7 @@ class TableEncoder:
         self._names, self._kinds = names, kinds
         return self
 
-    def transform(self, X: Any) -> Encoded:
+    def transform(self, X: Any) -> EncodedTable:
         """The numbers of ``X``, as fresh float64, C-contiguous."""
         if not self._kinds:
             raise InputError("this TableEncoder has not seen data: call fit(X) first")
@@ -121,7 +123,7 @@ class TableEncoder:
             return [self.columns[j] for j, i in enumerate(self.source) if i == column % len(names)]
         return [self.columns[j] for j, i in enumerate(self.source) if names[i] == column] or [column]
 
-    def fit_transform(self, X: Any) -> Encoded:
+    def fit_transform(self, X: Any) -> EncodedTable:
         """``fit(X).transform(X)``."""
         return self.fit(X).transform(X)
 
@@ -139,7 +141,7 @@ class TableEncoder:
         known = (len(each) for each in self.categories.values())
         return {i: next(known) for i, categorical in enumerate(self.is_categorical) if categorical}
 
-    def _checked(self, values: Float64[np.ndarray, "n d"], table: Table) -> Encoded:
+    def _checked(self, values: Float64[np.ndarray, "n d"], table: Table) -> EncodedTable:
         def refused(bad: Bool[np.ndarray, "n d"], what: str, then: str) -> RowError:
             row, column = np.argwhere(bad)[0]
             of = f", column {table.columns[self.source[column]].label}"
@@ -150,12 +152,12 @@ class TableEncoder:
             raise refused(infinite, "infinite values", ": correct or remove them")
         missing = np.isnan(values)
         if not missing.any():
-            return Encoded(values, None)
+            return EncodedTable(values, None)
         if self.missing == "raise":
             remedy = "missing='impute' fills them, or remove such rows" if self.imputes else "remove or fill such rows"
             count = f", in {int(missing.any(1).sum())} of {len(values)} rows: {remedy}"
             raise refused(missing, "missing values (NaN)", count)
-        return Encoded(values, missing)
+        return EncodedTable(values, missing)
 
     def _aligned(self, table: Table) -> Table:
         """The table with the columns of ``fit``, in their order."""
@@ -185,11 +187,8 @@ def needs_encoding(X: Any, categorical: Any = "auto") -> bool:
     if categorical is not None and len(categorical) and categorical != "auto":
         return True  # also another text, which the encoder refuses
     if is_frame(X):
-        dtypes = getattr(X, "dtypes", [])
-        return not all(isinstance(dtype, np.dtype) and dtype.kind in "iufc" for dtype in dtypes) or not hasattr(
-            X, "iloc"
-        )
-    if hasattr(X, "nnz") or hasattr(X, "layout"):
+        return not is_pandas(X) or not all(isinstance(each, np.dtype) and each.kind in "iufc" for each in X.dtypes)
+    if sparse.issparse(X) or isinstance(X, Tensor):
         return False
     array = as_array(X)
     return array.dtype.kind in "USMm" or (array.dtype.kind == "O" and any(map(_is_text, array.ravel().tolist())))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stratagp.data.tables import is_frame, pandas_like
+from stratagp.data.tables import is_frame, is_pandas, pandas_like
 from stratagp.errors import InputError
 
 PART_ROWS = 1 << 16  # of arrays and frames
@@ -46,7 +46,7 @@ class Block:
 
     def take(self, chosen: np.ndarray) -> Block:
         """Some of its rows, by their places in it."""
-        X = self.X.iloc[chosen] if hasattr(self.X, "iloc") else self.X[chosen]
+        X = self.X.iloc[chosen] if is_pandas(self.X) else self.X[chosen]
         within = chosen if self.within is None else self.within[chosen]
         return replace(self, X=X, y=None if self.y is None else self.y[chosen], within=within)
 

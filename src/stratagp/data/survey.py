@@ -19,7 +19,7 @@ from stratagp.data.columns import categories_of, kind_of
 from stratagp.data.rules import Rules
 from stratagp.data.sampling import Moments, Sample, mixed
 from stratagp.data.source import Block, Source
-from stratagp.data.tables import read_table
+from stratagp.data.tables import is_pandas, read_table
 from stratagp.data.target_checks import Check, as_numbers, is_number, refuse_targets
 from stratagp.errors import InputError, RowError
 from stratagp.training.world import World
@@ -88,7 +88,7 @@ class Survey:
         self, block: Block, keys: UInt64[np.ndarray, " n"], held: Bool[np.ndarray, " n"], of_classes: bool
     ) -> None:
         """Take in complete rows, some of which are held out."""
-        if hasattr(block.X, "columns"):
+        if is_pandas(block.X):
             for name in block.X.columns:
                 self._note_column(name, block.X[name], block)
         if of_classes:

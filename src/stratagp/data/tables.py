@@ -46,7 +46,12 @@ def read_table(X: Any) -> Table:
 
 def is_frame(X: Any) -> bool:
     """Whether ``X`` is a data frame, or can become one."""
-    return all(hasattr(X, name) for name in ("columns", "dtypes", "iloc")) or hasattr(X, "to_pandas")
+    return is_pandas(X) or hasattr(X, "to_pandas")
+
+
+def is_pandas(X: Any) -> bool:
+    """Whether ``X`` is a data frame with the methods of pandas."""
+    return all(hasattr(X, name) for name in ("columns", "dtypes", "iloc"))
 
 
 def as_array(X: Any) -> np.ndarray:
@@ -65,7 +70,7 @@ def as_array(X: Any) -> np.ndarray:
 
 def pandas_like(X: Any) -> Any:
     """Frames of other libraries as those of pandas; all else as it is."""
-    return X.to_pandas() if hasattr(X, "to_pandas") and not hasattr(X, "iloc") else X
+    return X.to_pandas() if is_frame(X) and not is_pandas(X) else X
 
 
 def _read_array(array: np.ndarray) -> Table:

@@ -51,7 +51,7 @@ class InputEffects:
 
 def partial_dependence(
     gp: Any, columns: Any, grid: Any, max_rows: int = 200
-) -> tuple[Float[np.ndarray, "g *q"], Float[np.ndarray, "g *q"]]:
+) -> tuple[Float[np.ndarray, " g *q"], Float[np.ndarray, " g *q"]]:
     """Mean and standard deviation of the function of some columns, the others averaged over the training rows.
 
         g(v) = 1/n Σᵢ f(xᵢ with xᵢ[columns] = v)
@@ -85,7 +85,7 @@ def partial_dependence(
 
 def predict_uncertain(
     gp: Any, X: Any, std: Any, of: str = "y", method: str = "auto", n_samples: int = 1024
-) -> tuple[Float[np.ndarray, "n *q"], Float[np.ndarray, "n *q"]]:
+) -> tuple[Float[np.ndarray, " n *q"], Float[np.ndarray, " n *q"]]:
     """Mean and standard deviation of the target where the inputs are normal: ``x ~ N(X, diag std²)``, row by row.
 
     Arguments:

@@ -15,7 +15,7 @@ from stratagp.errors import InputError
 from stratagp.metrics.checks import check_level as check_level
 
 
-def check_targets(estimator: Any, y: Any, n: int, gaps: bool = False) -> Float[np.ndarray, "n *q"]:
+def check_targets(estimator: Any, y: Any, n: int, gaps: bool = False) -> Float[np.ndarray, " n *q"]:
     """Numbers, one row for each of ``n`` points; one column for each target where there are columns.
 
     With ``gaps``, NaN says that an entry was not observed.

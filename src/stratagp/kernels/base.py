@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -32,14 +32,12 @@ from stratagp.parameters import Parameter
 from stratagp.types import Gaussian
 
 if TYPE_CHECKING:
-    from stratagp.kernels.features import FeatureMap
+    from stratagp.kernels.feature_maps import FeatureMap
 
 _DIAG_CHUNK = 256
 
 registry: dict[str, type[Kernel]] = {}
 """Every concrete kernel class: the library's by name, others by their full path."""
-
-Column = int | str
 
 
 def as_tensor(values: Any, name: str) -> Tensor:
@@ -50,6 +48,20 @@ def as_tensor(values: Any, name: str) -> Tensor:
     if array.dtype.kind not in "fiub":
         raise InputError(f"{name} must hold numbers, got {array.dtype}; encode other columns as numbers first")
     return torch.as_tensor(array if array.flags.writeable else array.copy())
+
+
+class Operators(NamedTuple):
+    """The classes that ``+``, ``*``, ``**``, ``.on`` and ``.warp`` make of kernels.
+
+    Those classes are kernels themselves, so the base class cannot import them: ``kernels/algebra/__init__.py`` hands
+    them to :class:`Kernel`.
+    """
+
+    sum: Callable[[Any, Any], Kernel]
+    product: Callable[[Any, Any], Kernel]
+    power: Callable[[Kernel, Any], Kernel]
+    on_columns: Callable[[Kernel, Any], Kernel]
+    warped: Callable[[Kernel, Callable[[Tensor], Tensor]], Kernel]
 
 
 class Kernel(Parameterised, ABC):
@@ -66,6 +78,8 @@ class Kernel(Parameterised, ABC):
     >>> kernel([[0.0], [0.5]], [[0.0]]).shape, kernel.diag([[0.0], [0.5]]).tolist()
     (torch.Size([2, 1]), [1.0, 1.0])
     """
+
+    operators: ClassVar[Operators]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -161,22 +175,22 @@ class Kernel(Parameterised, ABC):
             elif isinstance(child, Parameter) and child.awaits_columns:
                 child.spread(len(names))
 
-    # --- the algebra; its classes live in ``algebra`` and are found in the registry ---
+    # --- the algebra ---
 
     def __add__(self, other: Any) -> Kernel:
-        return registry["Sum"](self, other)
+        return self.operators.sum(self, other)
 
     def __radd__(self, other: Any) -> Kernel:
-        return self if other == 0 else registry["Sum"](other, self)  # sum([…]) starts from 0
+        return self if other == 0 else self.operators.sum(other, self)  # sum([…]) starts from 0
 
     def __mul__(self, other: Any) -> Kernel:
-        return registry["Product"](self, other)
+        return self.operators.product(self, other)
 
     def __rmul__(self, other: Any) -> Kernel:
-        return registry["Product"](other, self)
+        return self.operators.product(other, self)
 
     def __pow__(self, exponent: Any) -> Kernel:
-        return registry["Power"](self, exponent)
+        return self.operators.power(self, exponent)
 
     def on(self, columns: Any) -> Kernel:
         """The same kernel on some columns only: by index, slice, name or a list of them.
@@ -185,11 +199,11 @@ class Kernel(Parameterised, ABC):
         >>> k.RBF().on([0, 2]) + k.Linear().on("year")
         RBF(lengthscale=1, variance=1).on([0, 2]) + Linear(variance=1).on('year')
         """
-        return registry["OnColumns"](self, columns)
+        return self.operators.on_columns(self, columns)
 
     def warp(self, function: Callable[[Tensor], Tensor]) -> Kernel:
         """``k(u(x), u(z))`` for a function or torch module ``u`` of the inputs."""
-        return registry["Warped"](self, function)
+        return self.operators.warped(self, function)
 
     @property
     def parts(self) -> list[Kernel]:

@@ -34,7 +34,7 @@ from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 from stratagp.kernels.base import as_tensor
 from stratagp.layers.base import CovarianceName, Layer, with_jitter
-from stratagp.layers.expected import Weights, expected_belief, weights_of
+from stratagp.layers.inducing_moments import Weights, expected_belief, weights_of
 from stratagp.linalg import cholesky
 from stratagp.linalg.lower import lower_inverse, lower_product, lower_times, transposed_times
 from stratagp.linalg.once import first_derivative_only
@@ -170,7 +170,7 @@ class Inducing(Layer):
         return (kzz, lower_inverse(factor)) if suffices else None
 
     def _expected(self, x: Gaussian) -> Gaussian:
-        """The belief at uncertain points, by :mod:`stratagp.layers.expected`."""
+        """The belief at uncertain points, by :mod:`stratagp.layers.inducing_moments`."""
         rows = Gaussian(*(part.double().flatten(0, -2) for part in x))
         found = expected_belief(self.kernel, self.z.double(), self.weights(), self.mean, rows)
         return Gaussian(*(part.unflatten(0, x.mean.shape[:-1]).to(x.mean) for part in found))

@@ -33,8 +33,8 @@ from torch import Tensor, nn
 from stratagp.errors import InputError
 from stratagp.kernels import ArcCosine, Kernel
 from stratagp.kernels.base import as_tensor
-from stratagp.kernels.frequencies import check_kernel, directions, root_precision, spread
 from stratagp.layers.base import Layer
+from stratagp.layers.directions import check_kernel, directions, root_precision, spread
 from stratagp.linalg.triangular import LEAST_VARIANCE
 from stratagp.linalg.waves import wave_marginals
 from stratagp.posteriors import DiagonalGaussian

@@ -9,7 +9,7 @@ from stratagp.likelihoods.counts import Poisson as Poisson
 from stratagp.likelihoods.gaussian import GaussianNoise as GaussianNoise
 from stratagp.likelihoods.gprn import GPRN as GPRN
 from stratagp.likelihoods.heteroscedastic import Heteroscedastic as Heteroscedastic
-from stratagp.likelihoods.laplace import LaplaceNoise as LaplaceNoise
+from stratagp.likelihoods.laplace_noise import LaplaceNoise as LaplaceNoise
 from stratagp.likelihoods.mixed import Mixed as Mixed
 from stratagp.likelihoods.ordinal import Ordinal as Ordinal
 from stratagp.likelihoods.positive import Exponential as Exponential

@@ -191,7 +191,7 @@ def on_a_line(q: Gaussian) -> tuple[Float[Tensor, "k *s n q"], Float[Tensor, " k
     return q.sample(points), log_weights
 
 
-def log_average(logs: Float[Tensor, "k *s"], log_weights: Float[Tensor, " k"]) -> Float[Tensor, "*s"]:
+def log_average(logs: Float[Tensor, " k *s"], log_weights: Float[Tensor, " k"]) -> Float[Tensor, "*s"]:
     """``log Σ wₖ exp lₖ`` over the first axis."""
     return torch.logsumexp(log_weights.reshape(-1, *[1] * (logs.dim() - 1)) + logs, 0)
 

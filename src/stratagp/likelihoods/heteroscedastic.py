@@ -10,9 +10,9 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.likelihoods.base import Likelihood, log_average
+from stratagp.likelihoods.function_per_output import at_own_nodes
 from stratagp.likelihoods.gaussian import gaussian_log_reciprocal
 from stratagp.likelihoods.scale import finite_exp
-from stratagp.likelihoods.separate import at_own_nodes
 from stratagp.types import Gaussian
 
 

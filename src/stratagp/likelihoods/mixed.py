@@ -11,10 +11,10 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.likelihoods.base import Likelihood, log_average, on_a_line
+from stratagp.likelihoods.function_per_output import FunctionPerOutput
 from stratagp.likelihoods.gaussian import GaussianNoise
 from stratagp.likelihoods.quadrature import SOBOL_NODES, normal_nodes
 from stratagp.likelihoods.robust_max import RobustMax
-from stratagp.likelihoods.separate import Separate
 from stratagp.likelihoods.softmax import Softmax, class_codes
 from stratagp.linalg.cholesky import cholesky
 from stratagp.parameters import Parameter, real
@@ -193,7 +193,7 @@ class Mixed(Likelihood):
 
     def by_marginals(self) -> bool:
         """Whether the marginals of the scores are all that ``E log p`` and the prediction of each output need."""
-        return self._size[0] == 1 or isinstance(self.given, (Separate, GaussianNoise))
+        return self._size[0] == 1 or isinstance(self.given, (FunctionPerOutput, GaussianNoise))
 
     def _quantiles(
         self, log_weights: Float[Tensor, " m"], parts: Gaussian, levels: Sequence[float]

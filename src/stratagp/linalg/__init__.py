@@ -2,7 +2,7 @@
 
 from stratagp.linalg.cholesky import cholesky as cholesky
 from stratagp.linalg.distances import scaled_sqdist as scaled_sqdist
-from stratagp.linalg.gaussian import gaussian_log_density as gaussian_log_density
+from stratagp.linalg.gaussian_density import gaussian_log_density as gaussian_log_density
 from stratagp.linalg.gram import whitened_gram as whitened_gram
 from stratagp.linalg.gram import whitened_norms as whitened_norms
 from stratagp.linalg.interpolation import RegularGrid as RegularGrid
@@ -20,14 +20,14 @@ from stratagp.linalg.kronecker import kron_solve as kron_solve
 from stratagp.linalg.kronecker import kron_trace as kron_trace
 from stratagp.linalg.kronecker import kron_trace_solve as kron_trace_solve
 from stratagp.linalg.kronecker import kron_triangular_solve as kron_triangular_solve
-from stratagp.linalg.leave_one_out import leave_one_out_log_density as leave_one_out_log_density
+from stratagp.linalg.leave_one_out_density import leave_one_out_log_density as leave_one_out_log_density
 from stratagp.linalg.radial import distance as distance
 from stratagp.linalg.radial import matern_correlation as matern_correlation
 from stratagp.linalg.radial import matern_kernel as matern_kernel
 from stratagp.linalg.roots import pivoted_cholesky as pivoted_cholesky
 from stratagp.linalg.roots import root as root
 from stratagp.linalg.squared_exponential import gaussian_kernel as gaussian_kernel
-from stratagp.linalg.student import student_log_density as student_log_density
+from stratagp.linalg.student_density import student_log_density as student_log_density
 from stratagp.linalg.toeplitz import toeplitz as toeplitz
 from stratagp.linalg.toeplitz import toeplitz_cholesky as toeplitz_cholesky
 from stratagp.linalg.toeplitz import toeplitz_logdet as toeplitz_logdet

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
+from torch import Tensor
 
 from stratagp.errors import InputError
 
@@ -32,7 +33,7 @@ def _vector(value: Any, name: str) -> np.ndarray:
 def numbers(value: Any, name: str) -> np.ndarray:
     """Finite numbers."""
     try:
-        array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value, dtype=float)
+        array = np.asarray(value.detach().cpu() if isinstance(value, Tensor) else value, dtype=float)
     except (TypeError, ValueError):
         raise InputError(f"{name} must hold numbers, one a row") from None
     if not np.isfinite(array).all():
@@ -103,7 +104,7 @@ def classified(y: Any, probability: Any, classes: Any) -> Classified:
 
 def labels_of(y: Any, name: str) -> np.ndarray:
     """One label a row."""
-    array = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y)
+    array = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
     array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
     if array.ndim != 1 or not len(array):
         raise InputError(f"{name} must have one label a row, got shape {array.shape}")

@@ -17,7 +17,7 @@ from stratagp.layers import Layer, Stack
 from stratagp.likelihoods import Likelihood, Sampled
 from stratagp.objectives.elbo import Bound, expected_log_prob
 from stratagp.objectives.elbo import elbo as lower_bound  # the class has a method of that name
-from stratagp.objectives.predictive import log_predictive_of
+from stratagp.objectives.predictive_bound import log_predictive_of
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter
 from stratagp.posteriors import FullGaussian, MixturePosterior

@@ -15,7 +15,7 @@ from stratagp.kernels import Kernel
 from stratagp.likelihoods.bernoulli import PROBIT_SLOPE, averaged_sigmoid
 from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.linalg import cholesky
-from stratagp.models.inputs import check_data
+from stratagp.models.data_checks import check_data
 from stratagp.models.memory import check_memory
 from stratagp.objectives.ep import ep_log_evidence
 from stratagp.objectives.evidence import CovarianceOf

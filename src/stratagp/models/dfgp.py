@@ -38,7 +38,7 @@ from stratagp.models.exact import ExactGP
 from stratagp.models.random_inputs import RandomInputGP, layers_of
 from stratagp.parameters import real
 from stratagp.posteriors import Delta, FullGaussian
-from stratagp.training.inducing import kmeans_points
+from stratagp.training.inducing_points import kmeans_points
 from stratagp.training.lbfgs import maximise
 from stratagp.training.start import spreads, start_from_data
 

@@ -10,13 +10,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.kernels import Derivatives
-from stratagp.kernels.derivatives import slopes_of
+from stratagp.kernels.multi_output.derivatives import slopes_of
 from stratagp.linalg import cholesky
-from stratagp.models.exact_posterior import DerivativeProcess as DerivativeProcess
-from stratagp.models.exact_posterior import ExactPosterior as ExactPosterior
-from stratagp.models.inputs import (
+from stratagp.models.data_checks import (
     check_column,
 )
+from stratagp.models.exact_posterior import DerivativeProcess as DerivativeProcess
+from stratagp.models.exact_posterior import ExactPosterior as ExactPosterior
 from stratagp.models.memory import check_memory
 from stratagp.models.observed import ObservedProcess
 from stratagp.objectives.evidence import CovarianceOf, log_evidence, log_leave_one_out, residuals
@@ -90,7 +90,7 @@ class ExactGP(ObservedProcess):
         """
         return self._posteriors(*self._data(x, y, noise))
 
-    def _posteriors(self, x: Any, y: Float[Tensor, "n *q"], noise: Tensor) -> list[ExactPosterior]:
+    def _posteriors(self, x: Any, y: Float[Tensor, " n *q"], noise: Tensor) -> list[ExactPosterior]:
         check_memory(len(y), "conditioning", 2, y.element_size())
         with torch.no_grad():
             given = noise.expand(len(y))

@@ -11,9 +11,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.kernels import Kernel, gradient_gradient, value_gradient, with_derivatives
-from stratagp.kernels.derivatives import slopes_of
+from stratagp.kernels.multi_output.derivatives import slopes_of
 from stratagp.linalg import cholesky
-from stratagp.models.inputs import check_column, check_data, check_points, row_noise, wants_gradient
+from stratagp.models.data_checks import check_column, check_data, check_points, row_noise, wants_gradient
 from stratagp.models.memory import check_memory
 from stratagp.models.process import Process
 from stratagp.types import Gaussian

@@ -231,7 +231,7 @@ def _kernel(kernel: str | Kernel, columns: int) -> Kernel:
         kernel = KERNELS[kernel]()
     own = copy.deepcopy(kernel).bind(columns)
     for item in own.named_values():
-        if item.name == "lengthscale" and item.parameter.open:
+        if item.name == "lengthscale" and item.parameter.unset:
             item.parameter.assign(math.sqrt(columns))
-            item.parameter.open = True  # still nobody's choice
+            item.parameter.unset = True  # still nobody's choice
     return own

@@ -20,12 +20,12 @@ from stratagp.errors import ConvergenceWarning, InputError
 from stratagp.kernels import RBF, Kernel
 from stratagp.kernels.base import as_tensor
 from stratagp.layers import Inducing, LatentRows
-from stratagp.layers.expected import expected_belief
+from stratagp.layers.inducing_moments import expected_belief
 from stratagp.likelihoods import Likelihood
 from stratagp.models.chain import Chain
 from stratagp.models.random_inputs import RandomInputGP
 from stratagp.training.batched_bfgs import minimise_rows
-from stratagp.training.inducing import kmeans_points
+from stratagp.training.inducing_points import kmeans_points
 from stratagp.training.lbfgs import Result, maximise
 from stratagp.training.start import spreads, start_from_data
 from stratagp.types import Gaussian

@@ -14,8 +14,8 @@ from stratagp.errors import InputError
 from stratagp.kernels import RBF, Kernel
 from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.means import Constant
+from stratagp.models.data_checks import check_data
 from stratagp.models.exact import ExactGP, ExactPosterior
-from stratagp.models.inputs import check_data
 from stratagp.models.memory import check_memory
 from stratagp.models.process import Process
 from stratagp.objectives.evidence import CovarianceOf

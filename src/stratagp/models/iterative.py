@@ -22,7 +22,7 @@ from torch import Tensor
 
 from stratagp.errors import ConvergenceWarning, InputError
 from stratagp.linalg.conjugate import log_quadratures
-from stratagp.models.inputs import check_data, check_points
+from stratagp.models.data_checks import check_data, check_points
 from stratagp.models.iterative_posterior import IterativePosterior
 from stratagp.models.observed import ObservedProcess
 from stratagp.models.row_blocks import RowBlocks

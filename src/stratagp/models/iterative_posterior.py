@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import ConvergenceWarning
-from stratagp.models.inputs import check_points
+from stratagp.models.data_checks import check_points
 from stratagp.models.process import Process
 from stratagp.models.solver import Bounded, Solver
 

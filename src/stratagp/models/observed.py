@@ -12,7 +12,7 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 from stratagp.means import Zero
-from stratagp.models.inputs import check_data, check_points, refuse_contradictions, row_noise, wants_gradient
+from stratagp.models.data_checks import check_data, check_points, refuse_contradictions, row_noise, wants_gradient
 from stratagp.models.process import Process
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value, positive
@@ -52,7 +52,7 @@ class ObservedProcess(Parameterised, Process):
         """One function from the prior: ``m(x) + φ(x)w`` with ``w ~ N(0, I)``; its first call fixes the columns."""
         return _PriorFunction(self, n_features, generator)
 
-    def _data(self, x: Any, y: Any, noise: Any, several: bool = True) -> tuple[Any, Float[Tensor, "n *q"], Tensor]:
+    def _data(self, x: Any, y: Any, noise: Any, several: bool = True) -> tuple[Any, Float[Tensor, " n *q"], Tensor]:
         x, y = check_data(self.kernel, x, y, several=several)
         given = row_noise(self, y, noise)
         refuse_contradictions(x, y, given)

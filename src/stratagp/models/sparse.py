@@ -14,7 +14,7 @@ from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 from stratagp.linalg.gram import CHUNK, whiten
 from stratagp.means import Mean, Zero
-from stratagp.models.inputs import check_data, check_points, row_noise
+from stratagp.models.data_checks import check_data, check_points, row_noise
 from stratagp.objectives.collapsed import check_inducing, fitc, fitc_noise, project, sgpr, upper_bound
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value, positive, real
@@ -29,7 +29,7 @@ class SparseGP(Parameterised):
     Arguments:
         kernel: the covariance function, bound to its columns.
         z: the inducing points in rows, learnt unless given as a parameter that is not trainable;
-            :mod:`stratagp.training.inducing` chooses them.
+            :mod:`stratagp.training.inducing_points` chooses them.
         mean: the prior mean, a :class:`~stratagp.means.Mean` or any torch module from ``n d`` to ``n``.
         noise: the noise variance.
         bound: "sgpr" for Titsias' lower bound on the evidence, "fitc" for the evidence of the FITC model.

@@ -21,9 +21,9 @@ from torch.distributions import constraints
 
 from stratagp.errors import InputError
 from stratagp.kernels import Kernel
-from stratagp.linalg.student import student_log_density
+from stratagp.linalg.student_density import student_log_density
+from stratagp.models.data_checks import check_data
 from stratagp.models.exact import ExactGP, ExactPosterior
-from stratagp.models.inputs import check_data
 from stratagp.models.memory import check_memory
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value

@@ -17,8 +17,8 @@ from stratagp.errors import InputError, NumericalWarning, UnsupportedError
 from stratagp.kernels import Kernel
 from stratagp.kernels.base import as_tensor
 from stratagp.linalg.quasi_random import quasi_normal
+from stratagp.models.data_checks import refuse_missing
 from stratagp.models.exact import ExactPosterior
-from stratagp.models.inputs import refuse_missing
 from stratagp.types import Gaussian
 
 _BLOCK = 256  # data rows in one half of a block of ψ₂

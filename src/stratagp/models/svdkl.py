@@ -28,7 +28,7 @@ from stratagp.linalg.interpolation import RegularGrid
 from stratagp.models.chain import Chain, columns, table
 from stratagp.models.stochastic import JITTER
 from stratagp.training.batches import Streamed
-from stratagp.training.inducing import kmeans_points
+from stratagp.training.inducing_points import kmeans_points
 from stratagp.training.loop import History, train
 from stratagp.training.start import start_from_data
 

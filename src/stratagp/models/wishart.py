@@ -28,8 +28,8 @@ from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 from stratagp.kernels.base import as_tensor
 from stratagp.linalg import cholesky
+from stratagp.models.data_checks import check_points
 from stratagp.models.exact import ExactGP
-from stratagp.models.inputs import check_points
 from stratagp.models.student_t import StudentTProcess
 from stratagp.objectives.evidence import CovarianceOf
 from stratagp.parameterised import Parameterised

@@ -13,7 +13,7 @@ from stratagp.objectives.laplace import laplace_log_evidence as laplace_log_evid
 from stratagp.objectives.leave_one_out import LeaveOneOut as LeaveOneOut
 from stratagp.objectives.leave_one_out import leave_one_out as leave_one_out
 from stratagp.objectives.local_bound import local_evidence_bound as local_evidence_bound
-from stratagp.objectives.predictive import predictive_bound as predictive_bound
+from stratagp.objectives.predictive_bound import predictive_bound as predictive_bound
 from stratagp.objectives.sites import Sites as Sites
 from stratagp.objectives.sites import WarmStart as WarmStart
 from stratagp.objectives.softmax_laplace import softmax_log_evidence as softmax_log_evidence

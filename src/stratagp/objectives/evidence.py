@@ -26,7 +26,7 @@ Noise = Float[Tensor, ""] | Float[Tensor, " n"]
 
 
 def log_evidence(
-    kernel: Kernel, mean: MeanFunction, noise: Noise, x: Any, y: Float[Tensor, "n *q"]
+    kernel: Kernel, mean: MeanFunction, noise: Noise, x: Any, y: Float[Tensor, " n *q"]
 ) -> Float[Tensor, ""]:
     """``log p(y) = log N(y; m(x), k(x, x) + noise)``, with the gradient in closed form.
 
@@ -41,7 +41,7 @@ def log_evidence(
 
 
 def log_leave_one_out(
-    kernel: Kernel, mean: MeanFunction, noise: Noise, x: Any, y: Float[Tensor, "n *q"]
+    kernel: Kernel, mean: MeanFunction, noise: Noise, x: Any, y: Float[Tensor, " n *q"]
 ) -> Float[Tensor, ""]:
     """``Σᵢ log p(yᵢ | y₋ᵢ)``: each observation scored by the process given all others; columns as above.
 
@@ -55,6 +55,6 @@ def log_leave_one_out(
     return torch.stack([leave_one_out_log_density(column, covariance, noise, name) for column in columns]).sum()
 
 
-def residuals(mean: MeanFunction, x: Any, y: Float[Tensor, "n *q"]) -> Float[Tensor, "n columns"]:
+def residuals(mean: MeanFunction, x: Any, y: Float[Tensor, " n *q"]) -> Float[Tensor, "n columns"]:
     """``y − m(x)``, always with columns."""
     return y.reshape(len(y), -1) - mean(x)[:, None]

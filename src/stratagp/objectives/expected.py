@@ -26,7 +26,7 @@ from torch import Tensor
 
 from stratagp.kernels import Kernel
 from stratagp.kernels.expectations import WithExpectations, from_pairs, terms_of
-from stratagp.layers.expected import by_chunks, expected_mean
+from stratagp.layers.inducing_moments import by_chunks, expected_mean
 from stratagp.linalg import cholesky
 from stratagp.types import Gaussian
 

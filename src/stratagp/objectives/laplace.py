@@ -28,7 +28,7 @@ SLOW = 0.3  # a step that leaves more of the residual asks for the present curva
 ROUNDING = 1e-12  # nats: a Newton step that gains less is the last
 
 
-class Derivatives(NamedTuple):
+class LinkDerivatives(NamedTuple):
     """``log p(y | f)``, its first derivative, minus its second, and its third divided by minus the second."""
 
     log_prob: Float[Tensor, " n"]
@@ -37,7 +37,7 @@ class Derivatives(NamedTuple):
     skew: Float[Tensor, " n"]
 
 
-def logit(f: Float[Tensor, " n"], sign: Float[Tensor, " n"]) -> Derivatives:
+def logit(f: Float[Tensor, " n"], sign: Float[Tensor, " n"]) -> LinkDerivatives:
     """``p(y | f) = σ(y f)``, with its derivatives by ``f``.
 
     >>> logit(torch.zeros(1), torch.ones(1)).curvature
@@ -45,10 +45,10 @@ def logit(f: Float[Tensor, " n"], sign: Float[Tensor, " n"]) -> Derivatives:
     """
     up, down = f.sigmoid(), (-f).sigmoid()
     slope = sign * (-sign * f).sigmoid()
-    return Derivatives(torch.nn.functional.logsigmoid(sign * f), slope, up * down, up - down)
+    return LinkDerivatives(torch.nn.functional.logsigmoid(sign * f), slope, up * down, up - down)
 
 
-def probit(f: Float[Tensor, " n"], sign: Float[Tensor, " n"]) -> Derivatives:
+def probit(f: Float[Tensor, " n"], sign: Float[Tensor, " n"]) -> LinkDerivatives:
     """``p(y | f) = Φ(y f)``, with its derivatives by ``f``.
 
     >>> probit(torch.zeros(1), torch.ones(1)).slope  # φ(0)/Φ(0)
@@ -59,10 +59,10 @@ def probit(f: Float[Tensor, " n"], sign: Float[Tensor, " n"]) -> Derivatives:
     ratio = torch.exp(-0.5 * z.square() - 0.5 * math.log(2 * math.pi) - log_prob)
     total = z + ratio
     curvature = (ratio * total).clamp(0, 1)
-    return Derivatives(log_prob, sign * ratio, curvature, sign * (total - (1 - curvature) / total))
+    return LinkDerivatives(log_prob, sign * ratio, curvature, sign * (total - (1 - curvature) / total))
 
 
-LINKS: dict[str, Callable[[Tensor, Tensor], Derivatives]] = {"logit": logit, "probit": probit}
+LINKS: dict[str, Callable[[Tensor, Tensor], LinkDerivatives]] = {"logit": logit, "probit": probit}
 
 
 def laplace_log_evidence(
@@ -94,7 +94,7 @@ def laplace_log_evidence(
 
 
 def _mode(
-    system: SiteSystem, sign: Tensor, likelihood: Callable[[Tensor, Tensor], Derivatives], start: Sites | None
+    system: SiteSystem, sign: Tensor, likelihood: Callable[[Tensor, Tensor], LinkDerivatives], start: Sites | None
 ) -> tuple[Tensor, Tensor]:
     """Newton's method for ``α`` and ``f = Kα``, halving steps that would lower ``Ψ = log p(y | f) − ½ αᵀf``.
 

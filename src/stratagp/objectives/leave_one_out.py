@@ -14,7 +14,7 @@ from torch import Tensor
 
 from stratagp.layers import Belief, Layer
 from stratagp.likelihoods import Likelihood
-from stratagp.objectives.predictive import over_belief
+from stratagp.objectives.predictive_bound import over_belief
 
 
 class LeaveOneOut(NamedTuple):

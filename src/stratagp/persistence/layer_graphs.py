@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from stratagp.errors import UnsupportedError
 from stratagp.layers import Features, Grid, Inducing, RandomFeatures, SideBySide, Stack
-from stratagp.layers.expected import Weights, moments_at
+from stratagp.layers.inducing_moments import Weights, moments_at
 from stratagp.layers.stack import NODES
 from stratagp.linalg.cells import cells_of, polynomials_at, value_table, variance_table
 from stratagp.linalg.interpolation import interpolate, product_weights

@@ -16,7 +16,7 @@ import torch
 from torch.distributions import constraints
 
 from stratagp.errors import InputError, ModelFileError
-from stratagp.parameters import Open
+from stratagp.parameters import Unset
 
 LARGEST = 2**63  # whole numbers from here on are written as texts
 _DIGITS = 400
@@ -85,7 +85,7 @@ def _range(value: range) -> Node:
 _WRITERS: dict[type, Callable[[Any], Node]] = {
     int: lambda value: value if -LARGEST <= value < LARGEST else {"int": str(value)},
     float: _float,
-    Open: lambda value: {"open": _float(float(value))},
+    Unset: lambda value: {"open": _float(float(value))},
     complex: lambda value: {"complex": [_float(value.real), _float(value.imag)]},
     bytes: lambda value: {"bytes": base64.b64encode(value).decode()},
     slice: lambda value: {"slice": [plain(value.start), plain(value.stop), plain(value.step)]},
@@ -220,7 +220,7 @@ def _read_device(content: Any) -> torch.device:
 _READERS: dict[str, Callable[[Any], Any]] = {
     "int": _read_int,
     "float": _read_float,
-    "open": lambda content: Open(number(content)),
+    "open": lambda content: Unset(number(content)),
     "complex": lambda content: complex(*map(number, content)),
     "bytes": lambda content: base64.b64decode(content, validate=True),
     "number": _read_number,

@@ -21,6 +21,7 @@ import torch
 from torch import nn
 
 from stratagp.errors import InputError, ModelFileError
+from stratagp.persistence.nodes import Node
 
 _PACKAGES = ("kernels", "likelihoods", "posteriors", "layers", "models", "recipes", "estimators", "estimators.inputs")
 _MODULES = (
@@ -80,7 +81,7 @@ def functions() -> dict[str, Any]:
 def _modules() -> Iterator[str]:
     for package in _PACKAGES:
         path = importlib.import_module(f"stratagp.{package}").__path__
-        names = (f"{package}.{info.name}" for info in pkgutil.iter_modules(path))
+        names = (info.name.removeprefix("stratagp.") for info in pkgutil.walk_packages(path, f"stratagp.{package}."))
         yield from (name for name in names if name not in _NOT)
     yield from _MODULES
 

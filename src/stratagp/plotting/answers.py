@@ -14,6 +14,21 @@ from stratagp.errors import InputError
 from stratagp.estimators.calibration_rows import is_of_counts
 
 
+def answers(model: Any, *names: str) -> bool:
+    """Whether a model, perhaps of another library, has these methods or learnt attributes."""
+    return all(hasattr(model, name) for name in names)
+
+
+def answer(model: Any, name: str) -> Any:
+    """A learnt attribute of a model, perhaps of another library; None where it has none."""
+    return getattr(model, name, None)
+
+
+def categories_of(model: Any) -> list[bool] | None:
+    """Which columns are categories to a model that has encoded a table; None for other models."""
+    return answer(answer(answer(model, "inputs_"), "encoder"), "is_categorical")
+
+
 def check_regressor(model: Any, picture: str) -> None:
     """Refuse what is no fitted regressor."""
     if not isinstance(model, BaseEstimator) or not is_regressor(model):
@@ -39,7 +54,7 @@ def moments(model: Any, X: Any, of: str = "y") -> tuple[np.ndarray, np.ndarray]:
 
 def interval(model: Any, X: Any, level: float, of: str = "y") -> tuple[np.ndarray, np.ndarray]:
     """The ends of the model's own interval, or of a Gaussian one where it has mean and deviation alone."""
-    if hasattr(model, "predict_interval"):
+    if answers(model, "predict_interval"):
         low, high = model.predict_interval(X, level, **options_of(model.predict_interval, of))
         return one_target(np.asarray(low)), np.asarray(high)
     mean, std = moments(model, X, of)
@@ -71,7 +86,7 @@ def options_of(method: Any, of: str) -> dict[str, str]:
 
 def draws(model: Any, X: Any, count: int, random_state: int) -> np.ndarray:
     """Joint draws ``n s`` of the function, or of observations where a model draws no others."""
-    if not hasattr(model, "sample_y"):
+    if not answers(model, "sample_y"):
         raise InputError(f"n_samples must be 0 for {type(model).__name__}, which draws no functions (sample_y)")
     known = "of" in inspect.signature(model.sample_y).parameters
     return np.asarray(model.sample_y(X, count, random_state=random_state, **({"of": "f"} if known else {})))
@@ -86,5 +101,5 @@ def one_target(values: np.ndarray) -> np.ndarray:
 
 def names_of(model: Any) -> list[str]:
     """The names of the columns that a model has learnt from."""
-    names = getattr(model, "feature_names_in_", None)
+    names = answer(model, "feature_names_in_")
     return [f"x{i}" for i in range(model.n_features_in_)] if names is None else [str(name) for name in names]

@@ -14,7 +14,7 @@ from stratagp.errors import InputError
 from stratagp.estimators.calibration_rows import is_of_counts
 from stratagp.metrics.checks import check_level
 from stratagp.plotting.answers import check_classifier, check_regressor, interval, moments, promised
-from stratagp.plotting.rows import Rows, name_of, numbers
+from stratagp.plotting.plot_data import PlotData, name_of, numbers
 from stratagp.plotting.style import BAND, BLUE, ORANGE, SKY, add_legend, ink, library, one_axes, percent, tidy_dates
 
 _BARS = 0.25  # the height of the tallest bar of counts, as a share of the picture
@@ -142,7 +142,7 @@ def residuals(
     targets = numbers(y, len(mean))
     values, name = mean, f"predicted {name_of(y, target)}"
     if against is not None:
-        rows = Rows(X, model)
+        rows = PlotData(X, model)
         j = rows.position(against)
         if not rows.is_number(j, model):
             raise InputError(f"against: {rows.names[j]!r} is a category, and an axis needs numbers")

@@ -8,8 +8,8 @@ import numpy as np
 
 from stratagp.errors import InputError
 from stratagp.metrics.checks import check_count
-from stratagp.plotting.answers import check_classifier
-from stratagp.plotting.rows import labels
+from stratagp.plotting.answers import answers, check_classifier
+from stratagp.plotting.plot_data import labels
 from stratagp.plotting.style import BLUE, ORANGE, add_legend, one_axes
 
 _LEAST = 1e-6  # margins are drawn from here on
@@ -39,7 +39,7 @@ def certainty_histogram(model: Any, X: Any, y: Any, *, of: str = "scores", bins:
     'log'
     """
     check_classifier(model, "certainty_histogram")
-    if not hasattr(model, "certainty"):
+    if not answers(model, "certainty"):
         raise InputError(f"certainty_histogram needs certainty(X), which {type(model).__name__} has not")
     count = check_count(bins, "bins", 1)
     margin = np.maximum(model.certainty(X, of=of), _LEAST)

@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator, is_classifier
 
 from stratagp.errors import InputError
 from stratagp.metrics.checks import check_count, check_level
-from stratagp.plotting.answers import check_classifier, check_regressor, one_target
-from stratagp.plotting.rows import Rows, name_of
+from stratagp.plotting.answers import answer, answers, check_classifier, check_regressor, one_target
+from stratagp.plotting.plot_data import PlotData, name_of
 from stratagp.plotting.style import BAND, LINES, MARKERS, add_legend, colours, ink, many_axes, percent, tidy_dates
 
 _DAY = 86_400_000_000_000  # nanoseconds; models see dates as days
@@ -65,7 +65,7 @@ def partial_dependence(
     """
     classes = isinstance(model, BaseEstimator) and is_classifier(model)
     (check_classifier if classes else check_regressor)(model, "partial_dependence")
-    rows, several = Rows(X, model), isinstance(columns, (list, tuple))
+    rows, several = PlotData(X, model), isinstance(columns, (list, tuple))
     chosen = [rows.position(column) for column in (columns if several else [columns])]
     if not chosen:
         raise InputError("columns must name at least one column of X")
@@ -87,7 +87,7 @@ def partial_dependence(
     return panels if several else panels[0]
 
 
-def curves_of(model: Any, some: Rows, j: int, values: np.ndarray, level: float) -> Curves:
+def curves_of(model: Any, some: PlotData, j: int, values: np.ndarray, level: float) -> Curves:
     """The dependence on column j at ``values``, over the belief of a model that has one, else over ``some`` rows."""
     known = not is_classifier(model) and _knows_its_belief(model)
     return _believed(model, j, values, level) if known else _averaged(model, some, j, values, level)
@@ -99,7 +99,7 @@ def draw_curves(ax: Any, values: np.ndarray, curves: Curves, is_number: bool) ->
 
 
 def _knows_its_belief(model: Any) -> bool:
-    return hasattr(model, "partial_dependence") and getattr(model, "outputs", "independent") == "independent"
+    return answers(model, "partial_dependence") and answer(model, "outputs") in (None, "independent")
 
 
 def _believed(model: Any, j: int, values: np.ndarray, level: float) -> Curves:
@@ -111,7 +111,7 @@ def _believed(model: Any, j: int, values: np.ndarray, level: float) -> Curves:
     return Curves(mean[:, None], low[:, None], high[:, None], f"{percent(level)} of the belief", ["average"])
 
 
-def _averaged(model: Any, rows: Rows, j: int, values: np.ndarray, level: float) -> Curves:
+def _averaged(model: Any, rows: PlotData, j: int, values: np.ndarray, level: float) -> Curves:
     """By prediction of each row with each value, ``g n c``."""
     g, n = len(values), len(rows)
     tiled = rows.take(np.tile(np.arange(n), g))

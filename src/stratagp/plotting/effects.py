@@ -8,7 +8,7 @@ import numpy as np
 
 from stratagp.errors import InputError
 from stratagp.metrics.checks import check_count
-from stratagp.plotting.answers import names_of
+from stratagp.plotting.answers import answers, names_of
 from stratagp.plotting.style import BLUE, SKY, add_legend, one_axes
 
 
@@ -27,10 +27,10 @@ def relevance(model: Any, *, top: int | None = None, ax: Any = None) -> Any:
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['x1', 'x0']
     """
-    if not hasattr(model, "relevance_"):
+    if not answers(model, "relevance_"):
         raise InputError(f"relevance is for fitted models with relevance_, which {type(model).__name__} has not here")
     values = np.asarray(model.relevance_)
-    of_columns = not hasattr(model, "inverse_transform")
+    of_columns = not answers(model, "inverse_transform")
     names = names_of(model) if of_columns else [f"dimension {i}" for i in range(len(values))]
     order = np.argsort(-values, kind="stable")[: len(values) if top is None else check_count(top, "top", 1)]
     ax = one_axes(ax)
@@ -59,7 +59,7 @@ def anova_effects(model: Any, *, by: str = "columns", order: int | None = None, 
     """
     if by not in ("columns", "sets"):
         raise InputError(f"by must be 'columns' or 'sets', got {by!r}")
-    if not hasattr(model, "sobol_indices"):
+    if not answers(model, "sobol_indices"):
         raise InputError(f"anova_effects is for GPRegressor with an ANOVA kernel, not for {type(model).__name__}")
     found = model.sobol_indices(order if by == "sets" else None)
     ax = one_axes(ax)

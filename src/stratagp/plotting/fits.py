@@ -8,7 +8,7 @@ from typing import Any
 from stratagp.errors import InputError
 from stratagp.metrics.checks import check_count, check_level
 from stratagp.plotting.answers import check_regressor, draws, interval, one_target
-from stratagp.plotting.rows import Rows, name_of, numbers
+from stratagp.plotting.plot_data import PlotData, name_of, numbers
 from stratagp.plotting.style import BAND, BLUE, ORANGE, SKY, add_legend, ink, one_axes, percent, tidy_dates
 
 
@@ -49,7 +49,7 @@ def fit_1d(
     ('x0', 'height (m)')
     """
     check_regressor(model, "fit_1d")
-    rows = Rows(X, model)
+    rows = PlotData(X, model)
     if len(rows.names) != 1 or not rows.is_number(0, model):
         raise InputError(
             f"fit_1d draws over one column of numbers, but X has {', '.join(rows.names)}: use partial_dependence for "
@@ -80,7 +80,7 @@ def fit_1d(
     return ax
 
 
-def _as_rows(rows: Rows, values: Any) -> Any:
+def _as_rows(rows: PlotData, values: Any) -> Any:
     if not rows.is_frame:
         return values[:, None]
     return type(rows.X)({rows.X.columns[0]: values})

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from stratagp.errors import InputError
-from stratagp.plotting.rows import name_of
+from stratagp.plotting.answers import answers
+from stratagp.plotting.plot_data import name_of
 from stratagp.plotting.style import BLUE, add_legend, colours, one_axes
 
 _MANY = 12  # different targets, above which they are numbers and not classes
@@ -42,7 +43,7 @@ def latent_manifold(
     >>> ax.get_xlabel()
     'latent dimension 0'
     """
-    if not hasattr(model, "transform"):
+    if not answers(model, "transform"):
         raise InputError(f"latent_manifold is for models with transform, which {type(model).__name__} has not")
     mean, std = (np.asarray(part) for part in model.transform(X, return_std=True))
     i, j = _two(model, mean, dimensions)
@@ -72,7 +73,7 @@ def _two(model: Any, mean: np.ndarray, dimensions: Any) -> tuple[int, int]:
     if mean.shape[1] < 2:
         raise InputError("the model has one latent dimension, and a picture needs two: fit it with more")
     if dimensions is None:
-        latent = hasattr(model, "inverse_transform") and hasattr(model, "relevance_")
+        latent = answers(model, "inverse_transform", "relevance_")
         weight = model.relevance_ if latent else mean.std(0)
         first, second = np.argsort(-np.asarray(weight), kind="stable")[:2].tolist()
         return first, second

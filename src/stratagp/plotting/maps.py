@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, is_classifier
 from stratagp.errors import InputError
 from stratagp.metrics.checks import check_count
 from stratagp.plotting.answers import check_classifier, check_regressor, moments
-from stratagp.plotting.rows import Rows, labels, name_of, numbers
+from stratagp.plotting.plot_data import PlotData, labels, name_of, numbers
 from stratagp.plotting.style import add_legend, colours, library, many_axes, tidy_dates
 
 
@@ -54,7 +54,7 @@ def maps_2d(
     """
     classes = isinstance(model, BaseEstimator) and is_classifier(model)
     (check_classifier if classes else check_regressor)(model, "maps_2d")
-    rows = Rows(X, model)
+    rows = PlotData(X, model)
     i, j = _two(rows, columns, model)
     check_count(n_grid, "n_grid", 2)
     shown = None if y is None else (labels if classes else numbers)(y, len(rows))
@@ -84,7 +84,7 @@ def maps_2d(
     return panels
 
 
-def _two(rows: Rows, columns: Any, model: Any) -> tuple[int, int]:
+def _two(rows: PlotData, columns: Any, model: Any) -> tuple[int, int]:
     if columns is None:
         if len(rows.names) != 2:
             raise InputError(
@@ -101,7 +101,7 @@ def _two(rows: Rows, columns: Any, model: Any) -> tuple[int, int]:
     return chosen[0], chosen[1]
 
 
-def _grid(rows: Rows, axes: tuple[int, int], first: Any, second: Any, at: Mapping[Any, Any], model: Any) -> Any:
+def _grid(rows: PlotData, axes: tuple[int, int], first: Any, second: Any, at: Mapping[Any, Any], model: Any) -> Any:
     """All pairs of values, the first of them running fastest, and typical values of the other columns."""
     given = {rows.position(column): value for column, value in at.items()}
     if set(given) & set(axes):

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from stratagp.errors import InputError
+from stratagp.plotting.answers import answer
 from stratagp.plotting.style import BLUE, add_legend, colours, ink, one_axes
+from stratagp.training import History
 
-_WHAT = {"objective": ("values", "objective (mean of an epoch)"), "score": ("scores", "score of held-out rows")}
+_WHAT = {"objective": "objective (mean of an epoch)", "score": "score of held-out rows"}
 
 
 def learning_curve(model: Any, *, what: str = "objective", against: str = "epochs", ax: Any = None) -> Any:
@@ -33,32 +35,32 @@ def learning_curve(model: Any, *, what: str = "objective", against: str = "epoch
         raise InputError(f"what must be 'objective' or 'score', got {what!r}")
     if against not in ("epochs", "seconds"):
         raise InputError(f"against must be 'epochs' or 'seconds', got {against!r}")
-    attribute, name = _WHAT[what]
     kept = histories_of(model)
     if not kept:
         raise InputError(
             f"learning_curve needs a fitted model that has learnt by mini-batches, and {type(model).__name__} keeps no "
             "history: closed forms are maximised by L-BFGS, whose end is in result_"
         )
-    phases = [(number, each) for number, each in enumerate(kept) if getattr(each, attribute)]
+    drawn = [each.values if what == "objective" else each.scores for each in kept]
+    phases = [number for number, values in enumerate(drawn) if values]
     if not phases:
         raise InputError(f"the model has no {what}: scores are kept by a fit with validation=0.1, or so")
     ax, start = one_axes(ax), 0.0
     shades = colours(len(phases)) if len(phases) > 1 else [BLUE]
-    for (number, history), colour in zip(phases, shades, strict=True):
-        values = getattr(history, attribute)
+    for number, colour in zip(phases, shades, strict=True):
+        history, values = kept[number], drawn[number]
         x = start + (np.arange(1, len(values) + 1) if against == "epochs" else np.asarray(history.times[: len(values)]))
         marker = "." if len(values) < 30 else None
         ax.plot(x, values, color=colour, marker=marker, label=f"phase {number + 1}: {history.ending}")
         start = float(x[-1])
-        if number != phases[-1][0]:
+        if number != phases[-1]:
             ax.axvline(start, color=ink(ax), linewidth=0.6, linestyle=":")
-    ax.set(xlabel=against, ylabel=name)
+    ax.set(xlabel=against, ylabel=_WHAT[what])
     add_legend(ax, loc="lower right")
     return ax
 
 
 def histories_of(model: Any) -> list[Any]:
     """What a model has kept of each phase of its training by mini-batches; nothing where there was none."""
-    found = list(getattr(model, "histories_", None) or [])
-    return found or ([model.result_] if hasattr(getattr(model, "result_", None), "values") else [])
+    result = answer(model, "result_")
+    return list(answer(model, "histories_") or []) or ([result] if isinstance(result, History) else [])

@@ -149,7 +149,7 @@ class MixturePosterior(Posterior):
         full = isinstance(self.components, FullGaussian)
         return self._apart(scale.tril() if full else scale).square().flatten(1).sum(1)
 
-    def _apart(self, values: Float[Tensor, "kq *rest"]) -> Float[Tensor, "k q *rest"]:
+    def _apart(self, values: Float[Tensor, " kq *rest"]) -> Float[Tensor, "k q *rest"]:
         return values.unflatten(0, (len(self.logits), -1))
 
     def _each(self, values: Float[Tensor, "*shape"], axes: int) -> Float[Tensor, "*more"]:

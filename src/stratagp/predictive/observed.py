@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.likelihoods import Likelihood
-from stratagp.objectives.predictive import log_predictive_of
+from stratagp.objectives.predictive_bound import log_predictive_of
 from stratagp.predictive.base import Predictive
 from stratagp.predictive.location_scale import LocationScale
 from stratagp.types import Gaussian, Mixture

@@ -17,7 +17,7 @@ from stratagp.likelihoods import Likelihood
 from stratagp.models.chain import Chain
 from stratagp.recipes.base import Data, FitContext, Rows
 from stratagp.recipes.options import BatchOptions
-from stratagp.training.inducing import kmeans_points
+from stratagp.training.inducing_points import kmeans_points
 from stratagp.training.start import spreads
 
 _LEAST_PATIENCE, _SCORE_STEPS = 100, 20  # steps

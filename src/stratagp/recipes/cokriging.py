@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.kernels import Kernel, Matern, Sum, linear_coregionalisation, stack_outputs
-from stratagp.kernels.labelled import append_label
+from stratagp.kernels.multi_output.labelled import append_label
 from stratagp.models import ExactGP, ExactPosterior
 from stratagp.recipes.base import Data, FitContext, Recipe, Rows
 from stratagp.recipes.exact import learnt_noise

@@ -28,7 +28,7 @@ from stratagp.models.dfgp import (
     widen,
 )
 from stratagp.objectives import elbo
-from stratagp.objectives.curvature import curvature_bound
+from stratagp.objectives.curvature_bound import curvature_bound
 from stratagp.recipes.base import Data, FitContext, Recipe, Rows
 from stratagp.recipes.batches import Batches, as_numbers, outputs_of, refuse_bad_targets
 from stratagp.recipes.chains import ChainModel

@@ -66,7 +66,7 @@ def learnt_noise(targets: int = 1, start: float = 0.1) -> Parameter:
     One target has a number, several a vector.
     """
     noise = Parameter(start if targets == 1 else [start] * targets, constraints.greater_than(1e-8), name="noise")
-    noise.open = True
+    noise.unset = True
     return noise
 
 

@@ -127,7 +127,7 @@ def train(criterion: Criterion, search: Search, context: FitContext) -> Result:
         with torch.no_grad():
             return Result(float(criterion.objective()), 1, True, "the values are as they were given")
     noise = criterion.module.noise_parameter
-    if noise is not None and not (noise.open and _gets_weak_prior(noise)):
+    if noise is not None and not (noise.unset and _gets_weak_prior(noise)):
         noise = None  # somebody chose it
     fresh = noise is None or torch.equal(noise.raw, criterion.centres[noise.raw])
     result = maximise_from_many(
@@ -148,7 +148,7 @@ def _quiet_start(module: Parameterised, noise: Parameter) -> np.ndarray:
     free = learnt(module)
     present = gather(free)
     noise.assign(QUIET)
-    noise.open = True
+    noise.unset = True
     quiet = gather(free)
     scatter(free, present)
     return quiet
@@ -235,7 +235,7 @@ def _scaled(row: Hyperparameter, factor: float) -> Hyperparameter:
 
 
 def _width(item: NamedParameter) -> float:
-    return WIDTHS.get(item.name.rpartition(".")[2], WIDTH) if item.parameter.open else WIDE
+    return WIDTHS.get(item.name.rpartition(".")[2], WIDTH) if item.parameter.unset else WIDE
 
 
 def _gets_weak_prior(parameter: Parameter) -> bool:

@@ -17,7 +17,7 @@ from stratagp.recipes.base import Data, FitContext, Recipe, Rows, some_rows
 from stratagp.recipes.exact import ExactModel, noise_of
 from stratagp.recipes.processes import ProcessModel, TargetPosterior, fit_process, settled
 from stratagp.recipes.search import Centres, Criterion, Search, train
-from stratagp.training.inducing import greedy_points
+from stratagp.training.inducing_points import greedy_points
 from stratagp.training.start import start_from_data
 
 _SMALL = 1000  # rows of the exact process from whose values inference by inducing points starts

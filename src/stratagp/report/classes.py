@@ -16,7 +16,7 @@ _MOST = 12  # classes of a table of confusions
 _MOST_LOSS = 690.0  # about −ln 10⁻³⁰⁰, in place of the infinite loss of a class that was called impossible
 
 
-class Answers(NamedTuple):
+class ClassAnswers(NamedTuple):
     """Probabilities of c classes in n rows, the numbers of the true ones, and the names of all."""
 
     codes: Int[np.ndarray, " n"]
@@ -34,7 +34,7 @@ class Answers(NamedTuple):
         return self.p[np.arange(len(self.p)), self.codes]
 
 
-def ask(model: Any, X: Any, y: np.ndarray) -> Answers:
+def ask(model: Any, X: Any, y: np.ndarray) -> ClassAnswers:
     """The model's probabilities of rows and their classes."""
     known = np.asarray(model.classes_)
     strangers = sorted({str(label) for label in y.tolist()} - {str(label) for label in known.tolist()})
@@ -42,10 +42,10 @@ def ask(model: Any, X: Any, y: np.ndarray) -> Answers:
         raise InputError(f"y_test has the class {strangers[0]!r}, which the model has not learnt: drop those rows")
     names = [str(label) for label in known.tolist()]
     codes = np.array([names.index(str(label)) for label in y.tolist()], dtype=int)
-    return Answers(codes, np.asarray(model.predict_proba(X), dtype=float), names)
+    return ClassAnswers(codes, np.asarray(model.predict_proba(X), dtype=float), names)
 
 
-def performance(found: Answers) -> dict[str, dict[str, float | None]]:
+def performance(found: ClassAnswers) -> dict[str, dict[str, float | None]]:
     """Accuracy, log loss, Brier score and calibration error, with standard errors over rows where these say much.
 
     That of an accuracy does not, as it is zero where all rows are right: pages give its binomial interval.
@@ -61,7 +61,7 @@ def performance(found: Answers) -> dict[str, dict[str, float | None]]:
     }
 
 
-def calibration(found: Answers, seed: int) -> dict[str, Any]:
+def calibration(found: ClassAnswers, seed: int) -> dict[str, Any]:
     """Shares of right rows in bins of the probability of the most probable class, and the calibration error."""
     order = range(len(found.names))
     bins = metrics.reliability(found.codes, found.p, order)
@@ -77,7 +77,7 @@ def calibration(found: Answers, seed: int) -> dict[str, Any]:
     }
 
 
-def confusion(found: Answers) -> dict[str, Any] | None:
+def confusion(found: ClassAnswers) -> dict[str, Any] | None:
     """How many rows of each class were taken for each; None where there are too many classes for a table."""
     c = len(found.names)
     if c > _MOST:
@@ -86,7 +86,7 @@ def confusion(found: Answers) -> dict[str, Any] | None:
     return {"classes": found.names, "counts": counts.tolist()}
 
 
-def worst(found: Answers, count: int) -> list[tuple[int, dict[str, Any]]]:
+def worst(found: ClassAnswers, count: int) -> list[tuple[int, dict[str, Any]]]:
     """The rows whose true class was least probable."""
     rows = np.argsort(found.of_true, kind="stable")[:count]
     return [

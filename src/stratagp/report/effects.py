@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from stratagp.errors import StrataGPError
+from stratagp.plotting.answers import answers
 from stratagp.plotting.dependence import curves_of
-from stratagp.plotting.rows import Rows
+from stratagp.plotting.plot_data import PlotData
 from stratagp.report.learnt import inner
 from stratagp.report.plain import date, entry, short, some
-from stratagp.report.summary import Inputs
+from stratagp.report.summary import InputSummary
 
 _LEVEL = 0.9  # of the bands
 _TOP = 4  # columns whose curves are drawn
@@ -23,7 +24,7 @@ _CLASSES = 4  # curves in a picture
 _LEVELS = 10  # values of a category
 
 
-def effects(model: Any, X: Any, inputs: Inputs, seed: int) -> dict[str, Any]:
+def effects(model: Any, X: Any, inputs: InputSummary, seed: int) -> dict[str, Any]:
     """Relevance of columns, largest first, and partial dependence on the first few."""
     shares = _shares(model, inputs)
     order = sorted(range(len(shares)), key=lambda j: -shares[j])
@@ -34,17 +35,17 @@ def effects(model: Any, X: Any, inputs: Inputs, seed: int) -> dict[str, Any]:
     return {"relevance": listed, "more": max(0, len(order) - _SHARES), "curves": kept, "order": known}
 
 
-def _shares(model: Any, inputs: Inputs) -> list[float]:
+def _shares(model: Any, inputs: InputSummary) -> list[float]:
     own = inner(model)
-    if len(inputs.names) > _MOST_COLUMNS or not hasattr(own, "relevance_"):
+    if len(inputs.names) > _MOST_COLUMNS or not answers(own, "relevance_"):
         return []
     shares = np.asarray(own.relevance_, dtype=float)
     return shares.tolist() if shares.shape == (len(inputs.names),) and np.isfinite(shares).all() else []
 
 
-def _curve(model: Any, X: Any, inputs: Inputs, j: int, seed: int) -> dict[str, Any] | None:
+def _curve(model: Any, X: Any, inputs: InputSummary, j: int, seed: int) -> dict[str, Any] | None:
     """Partial dependence on one column; None where a model cannot be asked."""
-    rows = Rows(X, inner(model))
+    rows = PlotData(X, inner(model))
     if inputs.kinds[j] not in ("number", "date", "category"):
         return None
     is_number = rows.is_number(j, inner(model))

@@ -10,9 +10,10 @@ import numpy as np
 from stratagp.errors import StrataGPError
 from stratagp.kernels import Periodic
 from stratagp.likelihoods import GaussianNoise, Likelihood
+from stratagp.plotting.answers import answer, answers
 from stratagp.plotting.training import histories_of
 from stratagp.report.plain import plain
-from stratagp.report.summary import Inputs
+from stratagp.report.summary import InputSummary
 
 _MOST_ROWS = 1500  # of training, up to which standard errors are computed for the page
 _MOST_VALUES = 60
@@ -22,10 +23,10 @@ _NOISES = ("noise", "gaussian.noise", "likelihood.noise", "likelihood.given.nois
 
 def inner(model: Any) -> Any:
     """The model that a calibrated one holds, or the model itself."""
-    return inner(model.model) if not hasattr(model, "engine_") and hasattr(model, "model") else model
+    return inner(model.model) if answers(model, "model") and not answers(model, "engine_") else model
 
 
-def describe(model: Any, inputs: Inputs, rows: int) -> dict[str, Any]:
+def describe(model: Any, inputs: InputSummary, rows: int) -> dict[str, Any]:
     """The kind of model, its kernel, its inference and why, and what it has learnt.
 
     Lengthscales are in the units of the columns, noise is a standard deviation in those of the target.
@@ -36,8 +37,8 @@ def describe(model: Any, inputs: Inputs, rows: int) -> dict[str, Any]:
         "name": type(model).__name__,
         "inner": None if own is model else type(own).__name__,
         "kernel": _kernel(own),
-        "inference": getattr(own, "inference_", None),
-        "reason": getattr(own, "inference_reason_", None),
+        "inference": answer(own, "inference_"),
+        "reason": answer(own, "inference_reason_"),
         "values": [_value(row) for row in table[:_MOST_VALUES]],
         "more_values": max(0, len(table) - _MOST_VALUES),
         "has_errors": any(row.trainable and np.isfinite(row.std) for row in table),
@@ -68,7 +69,7 @@ def _kernel(model: Any) -> str | None:
 
 def _table(model: Any, rows: int) -> list[Any]:
     """Learnt values; with standard errors where these are known or quick, as each takes two fits' worth of rows."""
-    if not hasattr(type(model), "hyperparameters_"):
+    if not answers(type(model), "hyperparameters_"):
         return []
     if rows > _MOST_ROWS and "hyperparameters_" not in vars(model):
         model = copy.copy(model)
@@ -82,16 +83,17 @@ def _value(row: Any) -> dict[str, Any]:
     return plain({"name": row.name, "value": row.value, "note": row.note, **ends})
 
 
-def _lengthscales(model: Any, table: list[Any], inputs: Inputs) -> list[dict[str, Any]]:
+def _lengthscales(model: Any, table: list[Any], inputs: InputSummary) -> list[dict[str, Any]]:
     """Those of columns of numbers, in units of the columns: only where the kernel sees the columns themselves.
 
     A column over which anything repeats has none: that of a periodic kernel is a distance on a circle, and another one
     says nothing of the changes within a period.
     """
-    seen = getattr(getattr(model, "inputs_", None), "columns", [])
-    if not inputs.is_table or getattr(model, "_kernel_columns", list)() != seen:
+    seen = answer(answer(model, "inputs_"), "columns") or []
+    known = model._kernel_columns() if answers(model, "_kernel_columns") else []
+    if not inputs.is_table or known != seen:
         return []
-    scale = getattr(model.inputs_, "scale", None)
+    scale = answer(answer(model, "inputs_"), "scale")
     found, repeated = [], set[str]()
     for row in table:
         stem, _, column = row.name.partition("[")

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from stratagp.errors import InputError
 from stratagp.estimators.calibration_rows import is_of_counts
-from stratagp.plotting.answers import interval, moments, promised
+from stratagp.plotting.answers import answers, interval, moments, promised
 from stratagp.plotting.calibration import LEVELS
 from stratagp.report.plain import short, some, standard_error
 
@@ -21,7 +21,7 @@ _POINTS = 400  # of the pictures
 _LEAST = 1e-300  # deviations are divided by
 
 
-class Answers(NamedTuple):
+class NumberAnswers(NamedTuple):
     """What a model says of n rows: moments, ends and probabilities of intervals, P(Y ≤ y), log densities if known.
 
     Intervals are by level. Of ``counts`` these end on whole numbers, and ``below`` is P(Y < y); else it is ``pit``.
@@ -43,9 +43,9 @@ class Answers(NamedTuple):
         return (self.y - self.mean) / np.maximum(self.std, _LEAST)
 
 
-def left_out(model: Any, y: np.ndarray) -> Answers | None:
+def left_out(model: Any, y: np.ndarray) -> NumberAnswers | None:
     """Each training row predicted from all others, where the model has that in closed form; Gaussian intervals."""
-    if not hasattr(model, "leave_one_out"):
+    if not answers(model, "leave_one_out"):
         return None
     try:
         mean, std = model.leave_one_out()
@@ -57,21 +57,21 @@ def left_out(model: Any, y: np.ndarray) -> Answers | None:
     z = (y - mean) / np.maximum(std, _LEAST)
     log_density = -0.5 * z**2 - np.log(np.maximum(std, _LEAST)) - 0.5 * np.log(2 * np.pi)
     ends = {level: (mean - half, mean + half) for level, half in reach.items()}
-    return Answers(y, mean, std, ends, list(LEVELS), False, ndtr(z), ndtr(z), log_density)
+    return NumberAnswers(y, mean, std, ends, list(LEVELS), False, ndtr(z), ndtr(z), log_density)
 
 
-def ask(model: Any, X: Any, y: np.ndarray) -> Answers:
+def ask(model: Any, X: Any, y: np.ndarray) -> NumberAnswers:
     """The model's own answers about rows and their targets."""
     mean, std = moments(model, X)
-    density = np.asarray(model.log_density(X, y)) if hasattr(model, "log_density") else None
-    pit = np.asarray(model.cdf(X, y)) if hasattr(model, "cdf") else ndtr((y - mean) / np.maximum(std, _LEAST))
+    density = np.asarray(model.log_density(X, y)) if answers(model, "log_density") else None
+    pit = np.asarray(model.cdf(X, y)) if answers(model, "cdf") else ndtr((y - mean) / np.maximum(std, _LEAST))
     ends, counts = _ends(model, X), is_of_counts(model)
     wanted = [promised(model, X, each, level) for level, each in ends.items()]
     below = np.asarray(model.cdf(X, y - 1)) if counts else pit
-    return Answers(y, mean, std, ends, wanted, counts, below, pit, density)
+    return NumberAnswers(y, mean, std, ends, wanted, counts, below, pit, density)
 
 
-def performance(found: Answers) -> dict[str, dict[str, float | None]]:
+def performance(found: NumberAnswers) -> dict[str, dict[str, float | None]]:
     """Scores with standard errors over rows: RMSE, MAE, R², and density and coverage where these are known."""
     error, n = found.y - found.mean, len(found.y)
     rmse = float(np.sqrt(np.mean(error**2)))
@@ -89,7 +89,7 @@ def performance(found: Answers) -> dict[str, dict[str, float | None]]:
     return {name: {"value": value, "error": error} for name, (value, error) in scores.items()}
 
 
-def calibration(found: Answers) -> dict[str, Any]:
+def calibration(found: NumberAnswers) -> dict[str, Any]:
     """How many targets lie inside the intervals of each level, how wide the widest are, and the bins of P(Y ≤ y)."""
     inside = [int(np.sum((low <= found.y) & (found.y <= high))) for low, high in found.ends.values()]
     width = float(np.mean(found.ends[_WIDE][1] - found.ends[_WIDE][0])) if _WIDE in found.ends else None
@@ -104,7 +104,7 @@ def calibration(found: Answers) -> dict[str, Any]:
     }
 
 
-def _bins(found: Answers) -> list[Any]:
+def _bins(found: NumberAnswers) -> list[Any]:
     """How many rows have P(Y ≤ y) in each bin.
 
     Each count stands evenly for all of ``P(Y < y)`` to ``P(Y ≤ y)``, so that bins are even on average where the model
@@ -117,14 +117,14 @@ def _bins(found: Answers) -> list[Any]:
     return short(np.diff(under.sum(0)))
 
 
-def points(found: Answers, seed: int) -> dict[str, Any]:
+def points(found: NumberAnswers, seed: int) -> dict[str, Any]:
     """Some rows for the pictures: what was predicted, what was true, and how many deviations lie between."""
     rows = some(len(found.y), _POINTS, seed)
     names = {"predicted": found.mean, "true": found.y, "z": found.z}
     return {name: short(values[rows]) for name, values in names.items()}
 
 
-def worst(found: Answers, count: int) -> list[tuple[int, dict[str, Any]]]:
+def worst(found: NumberAnswers, count: int) -> list[tuple[int, dict[str, Any]]]:
     """The rows that lie most standard deviations off, with the widest interval that the model has given."""
     size = np.abs(found.z)
     rows = np.argsort(-size, kind="stable")[:count]
@@ -147,10 +147,10 @@ def worst(found: Answers, count: int) -> list[tuple[int, dict[str, Any]]]:
 
 def _ends(model: Any, X: Any) -> dict[float, tuple[np.ndarray, np.ndarray]]:
     """The model's own intervals of all levels, by one call where it can; levels that it refuses are left out."""
-    if hasattr(model, "_intervals"):  # conformal ones, whose ends are no quantiles
+    if answers(model, "_intervals"):  # conformal ones, whose ends are no quantiles
         own: dict[float, tuple[np.ndarray, np.ndarray]] = model._intervals(X, LEVELS)
         return own
-    if hasattr(model, "predict_quantiles"):
+    if answers(model, "predict_quantiles"):
         tails = [0.5 - level / 2 for level in LEVELS] + [0.5 + level / 2 for level in LEVELS]
         try:
             quantiles = np.asarray(model.predict_quantiles(X, tails))

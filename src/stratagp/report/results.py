@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from stratagp.errors import InputError
-from stratagp.plotting.rows import labels, name_of, numbers
+from stratagp.plotting.plot_data import labels, name_of, numbers
 from stratagp.report import classes as of_classes
 from stratagp.report import numbers as of_numbers
 from stratagp.report import summary
@@ -124,7 +124,7 @@ def _evaluated(
     return {"performance": {**head, **scores}, "calibration": calibration, "worst": worst}
 
 
-def _data(task: str, model: Any, inputs: summary.Inputs, y: np.ndarray) -> dict[str, Any]:
+def _data(task: str, model: Any, inputs: summary.InputSummary, y: np.ndarray) -> dict[str, Any]:
     wanted = list(range(min(len(inputs.names), summary.MOST_COLUMNS)))
     if task == "regression":
         target = summary.describe_numbers(y)

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from torch import Tensor
 
 from stratagp.data.columns import is_missing, kind_of, to_numbers
 from stratagp.data.tables import Column, as_array, is_frame, pandas_like, read_table
 from stratagp.errors import InputError
-from stratagp.plotting.answers import names_of
+from stratagp.plotting.answers import answers, categories_of, names_of
 from stratagp.report.plain import date, entry, plain, short
 
 MOST_COLUMNS = 60  # that a page lists
@@ -19,7 +20,7 @@ _MOST_CATEGORIES = 5
 _BINS = 20
 
 
-class Inputs(NamedTuple):
+class InputSummary(NamedTuple):
     """Inputs as columns: ``kinds`` are "number", "date", "duration", "category" or "object"; ``labels`` name rows."""
 
     names: list[str]
@@ -33,7 +34,7 @@ class Inputs(NamedTuple):
         return [entry(self.columns[j].values[i]) for j in chosen]
 
 
-def read_inputs(X: Any, model: Any) -> Inputs:
+def read_inputs(X: Any, model: Any) -> InputSummary:
     """The columns of frames and arrays; of texts, images and other objects, one column that holds them.
 
     >>> found = read_inputs(["abc", "bcd"], None)
@@ -45,25 +46,25 @@ def read_inputs(X: Any, model: Any) -> Inputs:
     if isinstance(X, Mapping):
         return _objects({str(name): _items(part) for name, part in X.items()})
     if not is_frame(X):
-        X = X.detach().cpu().numpy() if hasattr(X, "detach") else X
+        X = X.detach().cpu().numpy() if isinstance(X, Tensor) else X
         if not isinstance(X, np.ndarray) and not _is_table(X):
             return _column_of_objects(X)
         if np.ndim(X) != 2:
             return _objects({"object": [f"array of shape {np.shape(row)}" for row in X]})
     table = read_table(X)
-    names = table.names or (names_of(model) if hasattr(model, "n_features_in_") else None)
+    names = table.names or (names_of(model) if answers(model, "n_features_in_") else None)
     if names is None or len(names) != len(table.columns):
         names = [f"x{i}" for i in range(len(table.columns))]
     frame = pandas_like(X)
     labels = [str(label) for label in frame.index] if is_frame(X) else [str(i) for i in range(table.rows)]
-    categories = getattr(getattr(getattr(model, "inputs_", None), "encoder", None), "is_categorical", None)
+    categories = categories_of(model)
     if categories is None or len(categories) != len(names):
         categories = [False] * len(names)
     kinds = ["category" if own else _kind(column) for column, own in zip(table.columns, categories, strict=True)]
-    return Inputs(names, kinds, table.columns, labels, is_table=True)
+    return InputSummary(names, kinds, table.columns, labels, is_table=True)
 
 
-def describe_columns(inputs: Inputs, wanted: list[int]) -> list[dict[str, Any]]:
+def describe_columns(inputs: InputSummary, wanted: list[int]) -> list[dict[str, Any]]:
     """Kind, missing entries and spread of columns; of categories, the most frequent values."""
     return [_described(inputs.names[j], inputs.kinds[j], inputs.columns[j]) for j in wanted]
 
@@ -86,7 +87,7 @@ def describe_classes(labels: np.ndarray, classes: list[str]) -> dict[str, Any]:
     return {"classes": order, "counts": [count[label] for label in order]}
 
 
-def _objects(parts: dict[str, list[Any]]) -> Inputs:
+def _objects(parts: dict[str, list[Any]]) -> InputSummary:
     columns = []
     for name, items in parts.items():
         values = np.empty(len(items), dtype=object)
@@ -95,10 +96,10 @@ def _objects(parts: dict[str, list[Any]]) -> Inputs:
     if not columns:
         raise InputError("X must not be empty")
     labels = [str(i) for i in range(len(columns[0].values))]
-    return Inputs(list(parts), ["object"] * len(parts), columns, labels, is_table=False)
+    return InputSummary(list(parts), ["object"] * len(parts), columns, labels, is_table=False)
 
 
-def _column_of_objects(X: Any) -> Inputs:
+def _column_of_objects(X: Any) -> InputSummary:
     """A list of objects, or a column of a frame, which has a name and labels."""
     name, index = getattr(X, "name", None), getattr(X, "index", None)
     found = _objects({"object" if name is None else str(name): _items(X)})

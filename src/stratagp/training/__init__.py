@@ -3,8 +3,8 @@
 from stratagp.training.curvature import Hyperparameter as Hyperparameter
 from stratagp.training.curvature import HyperparameterTable as HyperparameterTable
 from stratagp.training.curvature import hessian as hessian
-from stratagp.training.inducing import greedy_points as greedy_points
-from stratagp.training.inducing import kmeans_points as kmeans_points
+from stratagp.training.inducing_points import greedy_points as greedy_points
+from stratagp.training.inducing_points import kmeans_points as kmeans_points
 from stratagp.training.lbfgs import Result as Result
 from stratagp.training.lbfgs import maximise as maximise
 from stratagp.training.loop import History as History

@@ -39,7 +39,7 @@ class RowMinima(NamedTuple):
     converged: Bool[Tensor, " n"]
 
 
-class _Rows(NamedTuple):
+class _Problems(NamedTuple):
     """The state of some rows; ``H`` is the identity up to the first step, where ``fresh``."""
 
     x: Float[Tensor, "n p"]
@@ -72,13 +72,13 @@ def minimise_rows(
     eye = torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
     step = 1 / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1)
     fresh = torch.ones_like(value, dtype=torch.bool)
-    state = _Rows(x, value, gradient, eye.repeat(len(x), 1, 1), fresh, -gradient, step)
+    state = _Problems(x, value, gradient, eye.repeat(len(x), 1, 1), fresh, -gradient, step)
     going = (gradient.abs().amax(1) > tolerance) & value.isfinite()
     for _ in range(max_sweeps):
         rows = going.nonzero().squeeze(1)
         if not len(rows):
             break
-        new = _sweep(f, _Rows(*(part[rows] for part in state)), rows, size)
+        new = _sweep(f, _Problems(*(part[rows] for part in state)), rows, size)
         for part, changed in zip(state, new, strict=True):
             part[rows] = changed
         reach = new.step * new.direction.abs().amax(1)
@@ -102,7 +102,7 @@ def _evaluate(
     return torch.cat(values), torch.cat(gradients)
 
 
-def _sweep(f: Rowwise, old: _Rows, rows: Int[Tensor, " n"], size: int) -> _Rows:
+def _sweep(f: Rowwise, old: _Problems, rows: Int[Tensor, " n"], size: int) -> _Problems:
     """One evaluation of each row: those with a good step move on, the others shorten it."""
     moved = old.step[:, None] * old.direction
     x = old.x + moved
@@ -115,19 +115,19 @@ def _sweep(f: Rowwise, old: _Rows, rows: Int[Tensor, " n"], size: int) -> _Rows:
     direction = torch.where(lost[:, None], -gradient, direction)
     H = torch.where(lost[:, None, None], torch.eye(H.shape[-1]).to(H), H)
     step = torch.where(fresh | lost, 1 / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1), 1.0)
-    new = _Rows(x, value, gradient, H, fresh | lost, direction, step)
+    new = _Problems(x, value, gradient, H, fresh | lost, direction, step)
     kept = old._replace(step=_shorter(old, value, slope))
-    return _Rows(*(_choose(good, a, b) for a, b in zip(new, kept, strict=True)))
+    return _Problems(*(_choose(good, a, b) for a, b in zip(new, kept, strict=True)))
 
 
-def _is_good(old: _Rows, value: Tensor, gradient: Tensor, slope: Tensor) -> Bool[Tensor, " n"]:
+def _is_good(old: _Problems, value: Tensor, gradient: Tensor, slope: Tensor) -> Bool[Tensor, " n"]:
     falls = value <= old.value + _SHARE * old.step * slope
     level = value <= old.value + _ROUNDING * old.value.abs().clamp_min(1)
     end = (gradient * old.direction).sum(1)
     return (falls | (level & (end.abs() <= -_LEFT * slope))) & gradient.isfinite().all(1)
 
 
-def _shorter(old: _Rows, value: Tensor, slope: Tensor) -> Float[Tensor, " n"]:
+def _shorter(old: _Problems, value: Tensor, slope: Tensor) -> Float[Tensor, " n"]:
     """The minimum of the parabola through what is known, between a tenth and a half of the step that failed."""
     rise = value - old.value - old.step * slope
     parabola = torch.nan_to_num(-slope * old.step / (2 * rise), nan=0.1)  # not finite: a point out of reach
@@ -135,7 +135,7 @@ def _shorter(old: _Rows, value: Tensor, slope: Tensor) -> Float[Tensor, " n"]:
 
 
 def _updated(
-    old: _Rows, s: Float[Tensor, "n p"], y: Float[Tensor, "n p"]
+    old: _Problems, s: Float[Tensor, "n p"], y: Float[Tensor, "n p"]
 ) -> tuple[Float[Tensor, "n p p"], Bool[Tensor, " n"]]:
     """``H`` after a step, and whether it still is the identity; the first starts from ``(sᵀy/yᵀy) I``."""
     curvature, square = (s * y).sum(1), y.square().sum(1)

@@ -18,7 +18,7 @@ from torch.distributions import biject_to, constraints
 from torch.distributions.transforms import Transform
 
 from stratagp.errors import InputError, NotPositiveDefiniteError
-from stratagp.kernels.columns import OnColumns
+from stratagp.kernels.algebra.on_columns import OnColumns
 from stratagp.parameterised import NamedParameter, Parameterised
 from stratagp.parameters import Parameter
 from stratagp.training.free import Objective, gather, is_triangular, scatter, value_and_gradient
@@ -129,7 +129,7 @@ class HyperparameterTable:
     def to_frame(self) -> Any:
         """A pandas frame with a row for each name and columns value, std, lower, upper, trainable."""
         columns = ["value", "std", "lower", "upper", "trainable"]
-        values = [[getattr(row, column) for column in columns] for row in self.rows]
+        values = [[row.value, row.std, row.lower, row.upper, row.trainable] for row in self.rows]
         names = [row.name for row in self.rows]
         return importlib.import_module("pandas").DataFrame(values, index=names, columns=columns)
 

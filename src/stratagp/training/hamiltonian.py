@@ -44,7 +44,7 @@ class Path:
     going: bool = True  # neither turned back nor diverged
 
 
-class Chain:
+class MarkovChain:
     """One chain: the density, the step size and the mass."""
 
     def __init__(

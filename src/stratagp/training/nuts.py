@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from stratagp.errors import ConvergenceWarning, InputError, NumericalWarning
 from stratagp.training.free import Objective, gather, scatter
-from stratagp.training.hamiltonian import Chain, Path, Point
+from stratagp.training.hamiltonian import MarkovChain, Path, Point
 
 _WINDOW = 25  # transitions in the first window that estimates the mass
 
@@ -81,7 +81,7 @@ def sample(
     free = [p for p in parameters if p.requires_grad]
     _check(free, n_samples, n_warmup, target_acceptance, max_depth)
     start = gather(free)
-    chain = Chain(log_density, free, generator, max_depth)
+    chain = MarkovChain(log_density, free, generator, max_depth)
     try:
         point = chain.start(start)
         with warnings.catch_warnings():
@@ -108,7 +108,7 @@ def _check(free: list[nn.Parameter], n_samples: int, n_warmup: int, target_accep
         raise InputError(f"target_acceptance must be between 0 and 1, such as 0.8, got {target_acceptance}")
 
 
-def _summary(chain: Chain, paths: list[Path]) -> Samples:
+def _summary(chain: MarkovChain, paths: list[Path]) -> Samples:
     divergences = sum(path.diverged for path in paths)
     if divergences:
         warnings.warn(
@@ -128,7 +128,7 @@ def _summary(chain: Chain, paths: list[Path]) -> Samples:
     )
 
 
-def _warm_up(chain: Chain, point: Point, n_warmup: int, target: float) -> Point:
+def _warm_up(chain: MarkovChain, point: Point, n_warmup: int, target: float) -> Point:
     """Find a step size and a mass; returns where the chain stands."""
     ends = _windows(n_warmup)
     seen: list[np.ndarray] = []
@@ -163,7 +163,7 @@ def _windows(n_warmup: int) -> list[int]:
 class _DualAveraging:
     """Moves the log step size so that the mean acceptance meets its target (Nesterov 2009)."""
 
-    def __init__(self, chain: Chain, point: Point, target: float) -> None:
+    def __init__(self, chain: MarkovChain, point: Point, target: float) -> None:
         self.chain, self.target = chain, target
         chain.step_size = _first_step_size(chain, point)
         self.centre = math.log(10 * chain.step_size)
@@ -182,7 +182,7 @@ class _DualAveraging:
         self.chain.step_size = math.exp(self.average)
 
 
-def _first_step_size(chain: Chain, point: Point) -> float:
+def _first_step_size(chain: MarkovChain, point: Point) -> float:
     """Double or halve until one step is accepted about as often as 0.8."""
     step, point = chain.step_size, chain.kick(point)
 

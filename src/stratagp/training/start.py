@@ -39,7 +39,7 @@ def start_from_data(kernel: Kernel, x: Any, y: Float[Tensor, " n"], variance: fl
         crowd = _factors(kernel)
         for part, points in seen.items():
             _start_lengthscale(part, points, crowd.get(part, 1))
-        if any(item.parameter.open and item.name.endswith("period") for item in kernel.named_values()):
+        if any(item.parameter.unset and item.name.endswith("period") for item in kernel.named_values()):
             block = slice(0, _ROWS)  # consecutive rows: thinned ones would show aliases
             for part, points in _points_of_parts(kernel, x[block]).items():
                 _start_period(part, points, y[block])
@@ -187,11 +187,11 @@ def _start_variance(part: Kernel, reader: Kernel, x: Any, share: float) -> None:
 
 def _open(part: Kernel, name: str) -> Parameter | None:
     found = part._modules.get(name)
-    return found if isinstance(found, Parameter) and found.open and found.trainable else None
+    return found if isinstance(found, Parameter) and found.unset and found.trainable else None
 
 
 def _assign(parameter: Parameter, value: Any) -> None:
     value = np.asarray(value, dtype=float)
     if np.isfinite(value).all() and (value > 0).all():
         parameter.assign(value)
-        parameter.open = True  # still nobody's choice
+        parameter.unset = True  # still nobody's choice

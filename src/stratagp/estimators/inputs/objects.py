@@ -16,7 +16,7 @@ from stratagp.data.tables import is_frame
 from stratagp.errors import InputError
 from stratagp.estimators.inputs.base import Inputs, Points, forget_columns
 from stratagp.kernels import Constant, Kernel
-from stratagp.kernels.objects import short
+from stratagp.kernels.objects.base import short
 
 _ALIKE = 1 - 1e-10  # the cosine above which two objects are one
 _FIRST = 8  # objects that are compared with the first one at first; then eight times as many

@@ -28,7 +28,7 @@ from stratagp.estimators.inputs.view_parts import (
     widths,
 )
 from stratagp.kernels import Anchors, Kernel, choose_anchors
-from stratagp.kernels.columns import column_position
+from stratagp.kernels.algebra.on_columns import column_position
 
 _ONE = "objects"  # the name of the view that a list of objects is
 

@@ -1,0 +1,220 @@
+"""Processes seen through a smoothing function: ``g(x) = ∫ h(a) f(x + a) da``.
+
+Sensors average, pixels have a size, moving means blur. If ``f`` is a Gaussian process then so is ``g``,
+jointly with it: the kernels here are those of ``g``, and ``kernel.cross`` is its covariance with ``f``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.errors import InputError, UnsupportedError
+from stratagp.kernels.algebra.arithmetic import Sum
+from stratagp.kernels.base import Kernel
+from stratagp.kernels.expectations import Term, WithExpectations, row
+from stratagp.kernels.feature_maps import FeatureMap, Rng, Wave, WaveFeatures, WaveTerm, check_request
+from stratagp.kernels.spectral import normal
+from stratagp.kernels.stationary.constant import Constant
+from stratagp.kernels.stationary.scaled_distance import RBF, constant_diag
+from stratagp.linalg import gaussian_kernel
+from stratagp.parameterised import describe_parameters
+from stratagp.parameters import Parameter, Value, per_column
+
+_DIAG_POINTS = 256
+
+
+class Smoothed(WithExpectations):
+    """An RBF process smoothed by a normalised Gaussian of standard deviation ``width``, in closed form.
+
+    With ``L_d = ℓ_d² + 2 width_d²``,
+
+        k(x, z) = variance · Π_d √(ℓ_d²/L_d) · exp(−½ Σ_d (x_d − z_d)²/L_d).
+
+    Smoothing leaves a :class:`Constant` as it is, and a sum of such kernels is smoothed part by part.
+
+    Arguments:
+        base: the kernel of the process before smoothing: an RBF, a Constant or a sum of them.
+        width: the standard deviation of the smoothing Gaussian, learnt; a vector gives each column its own.
+        ard: True, or a number of columns, for one width a column.
+
+    >>> Smoothed(RBF(lengthscale=1.0), width=2.0).diag(torch.zeros(1, 1)).item()  # √(1/(1 + 2·4))
+    0.3333333333333333
+    """
+
+    def __init__(self, base: Kernel, width: Value | Parameter = 1.0, ard: bool | int = False) -> None:
+        super().__init__()
+        for part in _summands(base):
+            if not isinstance(part, (RBF, Constant)):
+                raise UnsupportedError(
+                    f"{type(part).__name__} has no closed form under Gaussian smoothing; use "
+                    "Convolved(base, offsets, weights) with a quadrature rule of the smoothing function"
+                )
+        self.base = base
+        self.width = per_column(width, ard, name="width")
+
+    def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """The covariance of ``g(x)`` and ``g(z)``."""
+        return _evaluate(self.terms(x.shape[-1]), x, z)
+
+    def cross(self, x: Any, z: Any) -> Float[Tensor, "*q n m"]:
+        """The covariance of ``g(x)`` and ``f(z)``: the same formula with ``L_d = ℓ_d² + width_d²``."""
+        x, z = self._points(x, "x"), self._points(z, "z")
+        for points in (x, z):
+            self._check_columns(points.shape[-1])
+        return _evaluate(self._bells(x.shape[-1], 1), x, z)
+
+    def diag(self, x: Any) -> Float[Tensor, "*q n"]:
+        """The heights of the bells, at every row."""
+        x = self._points(x, "x")
+        self._check_columns(x.shape[-1])
+        return reduce(torch.add, [constant_diag(bell.scale, x) for bell in self.terms(x.shape[-1])])
+
+    def terms(self, dim: int) -> list[Term]:
+        """One bell for each part, wider and lower than before."""
+        return self._bells(dim, 2)
+
+    def _check_columns(self, columns: int) -> None:
+        super()._check_columns(columns)
+        for part in _summands(self.base):
+            part._check_columns(columns)
+
+    def _bells(self, dim: int, times: int) -> list[Term]:
+        return [_widen(part, times * self.width.square(), dim) for part in _summands(self.base)]
+
+    def random_features(self, n_features: int, dim: int, generator: Rng = None) -> FeatureMap:
+        """The features of the widened bells, with ``n_features`` draws for each part."""
+        check_request(self, n_features, dim)
+        draws = [normal(n_features, dim, generator) for _ in _summands(self.base)]
+        return WaveFeatures(dim, [_BellTerm(self, i, frequency) for i, frequency in enumerate(draws)])
+
+    def describe(self) -> str:
+        """``Smoothed(base, width)``."""
+        return f"Smoothed({self.base.describe()}, {describe_parameters(self)})"
+
+
+class Convolved(Kernel):
+    """Any process through a smoothing function on finitely many offsets: ``g(x) = Σ_i w_i f(x + a_i)``.
+
+        k(x, z) = Σ_ij w_i w_j k_f(x + a_i, z + a_j)
+
+    Offsets and weights are a filter with finitely many taps, or a quadrature rule of a smoothing function:
+    nodes and weights with ``∫ h(a) f(x + a) da ≈ Σ_i w_i f(x + a_i)``.
+
+    Arguments:
+        base: the kernel of ``f``.
+        offsets: ``a``, one row for each (``r d``).
+        weights: ``w``, one for each offset (``r``).
+
+    >>> slope = Convolved(RBF(), offsets=[[-0.05], [0.05]], weights=[-10.0, 10.0])  # a difference quotient
+    >>> slope.diag(torch.zeros(1, 1)).item()  # close to 1, the variance of the derivative
+    0.9975...
+    """
+
+    def __init__(
+        self,
+        base: Kernel,
+        offsets: Sequence[Sequence[float]] | np.ndarray | Tensor,
+        weights: Sequence[float] | np.ndarray | Tensor,
+    ) -> None:
+        super().__init__()
+        if not base.takes_tensors:
+            raise InputError(f"Convolved shifts points, and the points of {type(base).__name__} are not numbers")
+        self.base = base
+        self.register_buffer("offsets", torch.as_tensor(offsets, dtype=torch.float64).clone())
+        self.register_buffer("weights", torch.as_tensor(weights, dtype=torch.float64).clone())
+        if self.offsets.dim() != 2 or self.weights.shape != self.offsets.shape[:1]:
+            raise InputError(
+                "offsets must have one row for each weight, shape (r, d) beside (r,), got "
+                f"{tuple(self.offsets.shape)} and {tuple(self.weights.shape)}"
+            )
+
+    def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """The base kernel at all shifted points, and a weighted sum over both shifts."""
+        shifted = self._shift(x)
+        k = self.base(shifted, shifted if z is x else self._shift(z))
+        return self._weigh(k.unflatten(-1, (z.shape[-2], -1)) @ self.weights)
+
+    def cross(self, x: Any, z: Any) -> Float[Tensor, "*q n m"]:
+        """The covariance of ``g(x)`` and ``f(z)``: ``Σ_i w_i k_f(x + a_i, z)``."""
+        x = self._points(x, "x")
+        self._check_columns(x.shape[-1])
+        return self._weigh(self.base(self._shift(x), z))
+
+    def diag(self, x: Any) -> Float[Tensor, "*q n"]:
+        """``k(x, x)`` for each row, a few rows at a time, since every row stands for ``r`` points."""
+        rows = max(1, _DIAG_POINTS // len(self.weights))
+        blocks = [self(chunk).diagonal(dim1=-2, dim2=-1) for chunk in self._points(x, "x").split(rows, -2)]
+        return torch.cat(blocks, -1)
+
+    def _shift(self, x: Float[Tensor, "*q n d"]) -> Float[Tensor, "*q nr d"]:
+        return (x.unsqueeze(-2) + self.offsets).flatten(-3, -2)
+
+    def _weigh(self, k: Float[Tensor, "*q nr m"]) -> Float[Tensor, "*q n m"]:
+        return self.weights @ k.unflatten(-2, (-1, len(self.weights)))
+
+    def _check_columns(self, columns: int) -> None:
+        super()._check_columns(columns)
+        if columns != self.offsets.shape[-1]:
+            raise InputError(
+                f"Convolved has offsets of {self.offsets.shape[-1]} columns, but the points have {columns}"
+            )
+
+    def random_features(self, n_features: int, dim: int, generator: Rng = None) -> FeatureMap:
+        """``Σ_i w_i φ(x + a_i)`` for the base kernel's φ."""
+        check_request(self, n_features, dim)
+        return _ConvolvedFeatures(self, self.base.random_features(n_features, dim, generator))
+
+    def describe(self) -> str:
+        """``Convolved(base, … offsets)``."""
+        return f"Convolved({self.base.describe()}, {len(self.weights)} offsets)"
+
+
+class _BellTerm(WaveTerm):
+    """The waves of one bell of a smoothed kernel."""
+
+    frequency: Tensor
+
+    def __init__(self, kernel: Smoothed, index: int, frequency: Float[Tensor, "f d"]) -> None:
+        super().__init__(len(frequency), True)
+        self.kernel, self.index = kernel, index
+        self.register_buffer("frequency", frequency.to(next(kernel.parameters())))
+
+    def forward(self, x: Float[Tensor, "*qx n d"]) -> Wave:
+        bell = self.kernel.terms(x.shape[-1])[self.index]
+        return Wave(bell.scale.sqrt(), x @ (self.frequency * bell.precision.sqrt()).mT)
+
+
+class _ConvolvedFeatures(FeatureMap):
+    """Features of the shifted points, in a weighted sum."""
+
+    def __init__(self, kernel: Convolved, base: FeatureMap) -> None:
+        super().__init__(base.dim, base.size)
+        self.kernel, self.base = kernel, base
+
+    def forward(self, x: Float[Tensor, "*qx n d"]) -> Float[Tensor, "*q n f"]:
+        return self.kernel._weigh(self.base(self.kernel._shift(x)))
+
+
+def _summands(kernel: Kernel) -> list[Kernel]:
+    return kernel.parts if isinstance(kernel, Sum) else [kernel]
+
+
+def _widen(part: Kernel, blur: Float[Tensor, "..."], dim: int) -> Term:
+    """The bell of an RBF whose squared lengthscales grow by ``blur``; a constant is a bell without end."""
+    if isinstance(part, Constant):
+        return Term(part.variance, part.variance.new_zeros(1, dim))
+    square = part.lengthscale.square()
+    wide = square + blur
+    shrink = row((square / wide).log(), dim).sum(-1, keepdim=True)
+    return Term(part.variance * torch.exp(0.5 * shrink), row(1 / wide, dim))
+
+
+def _evaluate(bells: list[Term], x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+    return reduce(torch.add, [gaussian_kernel(x, z, bell.precision.sqrt(), bell.scale) for bell in bells])

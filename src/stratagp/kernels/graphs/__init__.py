@@ -1,0 +1,1 @@
+"""Kernels on labelled graphs, on trees and on molecules."""

@@ -1,0 +1,285 @@
+"""Values and slopes together: the covariances of a process with its own gradient.
+
+Differentiation is linear, so the partial derivatives of a Gaussian process are Gaussian with it, and
+
+    cov(f(x), ∂_j f(z)) = ∂k(x, z)/∂z_j,     cov(∂_i f(x), ∂_j f(z)) = ∂²k(x, z)/∂x_i ∂z_j.
+
+With ``s = Σ_d (x_d − z_d)²/ℓ_d²`` and ``g_j = (x_j − z_j)/ℓ_j²``, a kernel ``v ρ(s)`` has
+
+    ∂k/∂z_j = k₁ g_j,     ∂²k/∂x_i ∂z_j = k₁ δ_ij/ℓ_i² − k₂ g_i g_j,     k₁ = −2v ρ'(s),  k₂ = 4v ρ''(s),
+
+which is used for the RBF and the Matérn kernel of order 5/2. All other kernels are differentiated by
+autograd. The derivative by one column, for all pairs of rows at once, is a forward derivative; two reverse
+passes give it: the first, ``G ↦ Σᵢ Gᵢⱼ ∂kᵢⱼ/∂zⱼ``, is linear in ``G``, and its derivative by ``G`` has every
+entry on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.errors import InputError, UnsupportedError
+from stratagp.kernels.base import Kernel
+from stratagp.kernels.multi_output.labelled import Grouped, append_label, assemble, assemble_diag, group, on_points
+from stratagp.kernels.stationary.matern import Matern
+from stratagp.kernels.stationary.scaled_distance import RBF, constant_diag, distance
+from stratagp.linalg import scaled_sqdist
+
+_DIAG_CHUNK = 128
+
+Profile = Callable[[Tensor], tuple[Tensor, Tensor]]
+
+
+def value_gradient(kernel: Kernel, x: Any, z: Any = None) -> Float[Tensor, "*q n m d"]:
+    """``cov(f(xᵢ), ∂_j f(z_m)) = ∂k(xᵢ, z_m)/∂z_mj``; ``z`` is ``x`` where it is left out.
+
+    >>> from stratagp import kernels as k
+    >>> value_gradient(k.RBF(), torch.tensor([[1.0]]), torch.tensor([[0.0]])).item()  # exp(−½)
+    0.60653...
+    """
+    x, z = _checked(kernel, x, z)
+    (row,) = _entries(kernel, x, z, [0], range(1, x.shape[-1] + 1))
+    return torch.stack(row, -1)
+
+
+def gradient_gradient(kernel: Kernel, x: Any, z: Any = None) -> Float[Tensor, "*q n d m d"]:
+    """``cov(∂_i f(x_n), ∂_j f(z_m)) = ∂²k(x_n, z_m)/∂x_ni ∂z_mj`` at position ``[n, i, m, j]``.
+
+    ``z`` is ``x`` where it is left out.
+
+    >>> from stratagp import kernels as k
+    >>> gradient_gradient(k.RBF(lengthscale=0.5), torch.tensor([[1.0]])).item()
+    4.0
+    """
+    x, z = _checked(kernel, x, z)
+    every = range(1, x.shape[-1] + 1)
+    table = _entries(kernel, x, z, every, every)
+    return torch.stack([torch.stack(row, -1) for row in table], -3)
+
+
+def slopes_of(function: Callable[[Tensor], Tensor], x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+    """``∂f(xᵢ)/∂x_ij`` of a function with one value a row, by autograd: of a prior mean, or of a drawn function.
+
+    The slopes have a graph where the values of the function would have one.
+
+    >>> slopes_of(lambda x: x.square().sum(1), torch.tensor([[1.0, 2.0]]))
+    tensor([[2., 4.]])
+    """
+    keep = torch.is_grad_enabled() and (x.requires_grad or function(x[:1]).requires_grad)
+    with torch.inference_mode(False), torch.enable_grad():
+        shift = torch.zeros_like(x, requires_grad=True)
+        slopes = _grad(function(x + shift).sum(), shift)
+    return slopes if keep else slopes.detach()
+
+
+class Derivatives(Kernel):
+    """A process and its partial derivatives as one, to observe and predict values and slopes together.
+
+    The last column of the points says what a row speaks of: 0 the value ``f(x)``, ``j = 1 … d`` the slope
+    ``∂f/∂x_j``. The covariances are the derivatives of ``base``,
+
+        k((x, 0), (z, 0)) = base(x, z)
+        k((x, 0), (z, j)) = ∂base(x, z)/∂z_j
+        k((x, i), (z, j)) = ∂²base(x, z)/∂x_i ∂z_j.
+
+    Rows come in any order. :func:`stack_values_and_slopes` and :func:`with_derivatives` write the column.
+
+    >>> from stratagp import kernels as k
+    >>> kernel = Derivatives(k.RBF(lengthscale=0.5))
+    >>> kernel(torch.tensor([[0.0, 0.0], [0.0, 1.0]]))  # a value and a slope at 0
+    tensor([[1., 0.],
+            [0., 4.]], dtype=torch.float64, grad_fn=...)
+    """
+
+    def __init__(self, base: Kernel) -> None:
+        super().__init__()
+        _require_smooth(base)
+        self.base = on_points(base, "Derivatives")
+
+    @property
+    def differentiable(self) -> float:
+        """One derivative less than the base has."""
+        return self.base.differentiable - 1
+
+    def _bind(self, names: list[str]) -> None:
+        super()._bind(names[:-1])
+
+    def _group(self, x: Tensor) -> Grouped:
+        return group(x, x.shape[-1], "0 for a value or j for a derivative by column j")
+
+    def _block(self, a: int, x: Tensor, b: int, z: Tensor) -> Tensor:
+        if a == b == 0:
+            return self.base(x, z)
+        return _entries(self.base, x, z, [a], [b])[0][0]
+
+    def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """One block for each pair of kinds among the rows."""
+        left = self._group(x)
+        return assemble(left, left if z is x else self._group(z), self._block)
+
+    def diag(self, x: Any) -> Float[Tensor, "*q n"]:
+        """``k(x, x)`` for values, ``∂²k/∂x_j ∂z_j`` at ``z = x`` for slopes."""
+        return assemble_diag(self._group(self._points(x, "x")), self._variances)
+
+    def _variances(self, a: int, x: Tensor) -> Tensor:
+        if a == 0:
+            return self.base.diag(x)
+        profile = _closed_form(self.base)
+        if profile is None:
+            chunks = [self._block(a, rows, a, rows) for rows in x.split(_DIAG_CHUNK, -2)]
+            return torch.cat([chunk.diagonal(dim1=-2, dim2=-1) for chunk in chunks], -1)
+        self.base._check_columns(x.shape[-1])
+        first, _ = profile(x.new_zeros(()))
+        return constant_diag(self.base.variance * first * _precision(self.base, x)[..., a - 1 : a], x)
+
+    def describe(self) -> str:
+        """``Derivatives(base)``."""
+        return f"Derivatives({self.base.describe()})"
+
+
+def with_derivatives(x: Any, component: Any) -> Float[Tensor, "n columns"]:
+    """Points for :class:`Derivatives`: rows of values, or of slopes along one column.
+
+    Arguments:
+        x: points ``n d``.
+        component: 0 for values, ``j`` for slopes along the ``j``-th column; a number, or one for each row.
+
+    >>> with_derivatives(torch.tensor([[0.5], [0.7]]), [0, 1])
+    tensor([[0.5000, 0.0000],
+            [0.7000, 1.0000]])
+    """
+    points = append_label(x, component)
+    group(points, points.shape[-1], "the component")
+    return points
+
+
+def stack_values_and_slopes(
+    x_values: Any, x_slopes: Any, components: int | Sequence[int] | None = None
+) -> Float[Tensor, "n columns"]:
+    """Points for :class:`Derivatives`: first the values, then all slopes by one column, then by the next.
+
+    Arguments:
+        x_values: places where the function itself is wanted.
+        x_slopes: places where slopes are wanted.
+        components: which slopes, columns being counted from 1; all if None.
+
+    Targets follow as ``torch.cat([y, slopes₁, slopes₂, …])``.
+
+    >>> stack_values_and_slopes(torch.tensor([[0.0]]), torch.tensor([[0.5], [0.7]]))
+    tensor([[0.0000, 0.0000],
+            [0.5000, 1.0000],
+            [0.7000, 1.0000]])
+    """
+    values = append_label(x_values, 0)
+    places = append_label(x_slopes, 0).to(values)[:, :-1]
+    columns = values.shape[-1] - 1
+    if places.shape[-1] != columns:
+        raise InputError(f"x_values has {columns} columns and x_slopes {places.shape[-1]}; they must agree")
+    if components is None:
+        components = range(1, columns + 1)
+    chosen = [components] if isinstance(components, int) else components
+    return torch.cat([values, *(with_derivatives(places, j) for j in chosen)])
+
+
+def _checked(kernel: Kernel, x: Any, z: Any) -> tuple[Tensor, Tensor]:
+    _require_smooth(kernel)
+    left = kernel._points(x, "x")
+    right = left if z is None else kernel._points(z, "z")
+    if left.shape[-1] != right.shape[-1]:
+        raise InputError(f"x has {left.shape[-1]} columns and z has {right.shape[-1]}; they must agree")
+    return left, right
+
+
+def _require_smooth(kernel: Kernel) -> None:
+    if kernel.differentiable >= 1:
+        return
+    leaves = [part for part in kernel.modules() if isinstance(part, Kernel) and not part.parts]
+    rough = [part.describe() for part in leaves if part.differentiable < 1] or [kernel.describe()]
+    raise UnsupportedError(
+        f"this process has no gradient, because {' and '.join(dict.fromkeys(rough))} is not mean-square "
+        "differentiable; RBF() or Matern(nu=2.5) in its place would do"
+    )
+
+
+def _entries(kernel: Kernel, x: Tensor, z: Tensor, rows: Sequence[int], columns: Sequence[int]) -> list[list[Tensor]]:
+    """The matrices ``cov(∂_a f(x), ∂_b f(z))`` for ``a`` in ``rows``, ``b`` in ``columns``, at ``[a][b]``.
+
+    0 stands for the value; ``a`` and ``b`` are not 0 together.
+    """
+    kernel._check_columns(x.shape[-1])
+    profile = _closed_form(kernel)
+    if profile is None:
+        return _by_autograd(kernel, x, z, rows, columns)
+    weight = _precision(kernel, x)
+    first, second = (kernel.variance * part for part in profile(scaled_sqdist(x, z, 1 / kernel.lengthscale)))
+
+    def slope(j: int) -> Tensor:
+        return (x[..., j - 1, None] - z[..., None, :, j - 1]) * weight[..., j - 1 : j]
+
+    def entry(a: int, b: int) -> Tensor:
+        if a == 0 or b == 0:
+            return first * slope(b) if a == 0 else -first * slope(a)
+        mixed = -second * slope(a) * slope(b)
+        return mixed + first * weight[..., a - 1 : a] if a == b else mixed
+
+    return [[entry(a, b) for b in columns] for a in rows]
+
+
+def _closed_form(kernel: Kernel) -> Profile | None:
+    """``s ↦ (−2ρ'(s), 4ρ''(s))`` for the kernels that have it, None for others."""
+    if type(kernel) is RBF:
+        return _rbf
+    fixed = type(kernel) is Matern and not isinstance(kernel.nu, Tensor)  # a learnt ν needs its own gradient
+    return _matern52 if fixed and kernel.nu == 2.5 else None
+
+
+def _rbf(s: Float[Tensor, "..."]) -> tuple[Float[Tensor, "..."], Float[Tensor, "..."]]:
+    bell = torch.exp(-0.5 * s)
+    return bell, bell
+
+
+def _matern52(s: Float[Tensor, "..."]) -> tuple[Float[Tensor, "..."], Float[Tensor, "..."]]:
+    r = 5**0.5 * distance(s)
+    decay = torch.exp(-r)
+    return 5 / 3 * (1 + r) * decay, 25 / 3 * decay
+
+
+def _precision(kernel: Kernel, x: Float[Tensor, "*q n d"]) -> Float[Tensor, "..."]:
+    """``1/ℓ²`` for each column, broadcast behind a function axis."""
+    weight = kernel.lengthscale.square().reciprocal()
+    return weight.expand(*weight.shape[:-1], x.shape[-1])
+
+
+def _by_autograd(
+    kernel: Kernel, x: Tensor, z: Tensor, rows: Sequence[int], columns: Sequence[int]
+) -> list[list[Tensor]]:
+    """The same by differentiating ``k(x + u, z + v)`` at ``u = v = 0``; ``x`` and ``z`` keep their graphs."""
+    keep = torch.is_grad_enabled()
+    with torch.inference_mode(False), torch.enable_grad():
+        u = torch.zeros_like(x).requires_grad_(any(rows))
+        v = torch.zeros_like(z).requires_grad_(any(columns))
+        by_column = _slopes(kernel(x + u, z + v), v, columns)
+        table = [_slopes(part, u, rows) for part in by_column]
+    by_row = [list(entries) for entries in zip(*table, strict=True)]
+    return by_row if keep else [[entry.detach() for entry in entries] for entries in by_row]
+
+
+def _slopes(k: Tensor, shift: Tensor, components: Sequence[int]) -> list[Tensor]:
+    """The matrix ``k`` (component 0) or its derivatives by columns of the points, for all pairs of rows."""
+    if not any(components):
+        return [k for _ in components]
+    weights = torch.ones_like(k, requires_grad=True)
+    pulled = _grad(k, shift, weights)
+    slopes = {0: k} | {j: _grad(pulled[..., j - 1].sum(), weights) for j in components if j > 0}
+    return [slopes[j] for j in components]
+
+
+def _grad(of: Tensor, by: Tensor, weights: Tensor | None = None) -> Tensor:
+    """The derivative with its graph; zero where there is no dependence."""
+    found = torch.autograd.grad(of, by, weights, create_graph=True, allow_unused=True) if of.requires_grad else (None,)
+    return torch.zeros_like(by) if found[0] is None else found[0]

@@ -1,0 +1,1 @@
+"""Kernels on sequences of symbols: texts, proteins, lists of tokens."""
