@@ -11,8 +11,11 @@ import torch
 import datasets
 import tests.typecheck  # noqa: F401, the import hook looks it up by name
 
-# From here on an import of the package brings checks of the shapes in its annotations, in doctests too.
-jaxtyping.install_import_hook("stratagp", "tests.typecheck.typechecker")
+# From here on an import of the package brings checks of the types and shapes in its annotations, in doctests too.
+# Estimators are left out: they tell users in words what is wrong with an option.
+_HOME = Path(__file__).parents[1] / "src" / "stratagp"
+_CHECKED = [f"stratagp.{path.stem}" for path in _HOME.iterdir() if path.stem not in ("estimators", "__init__")]
+jaxtyping.install_import_hook(_CHECKED, "tests.typecheck.typechecker")
 
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
 

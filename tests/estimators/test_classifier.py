@@ -101,7 +101,7 @@ def test_pickling_and_the_table():
 def test_prediction_in_chunks_is_the_same(monkeypatch):
     gp = GPClassifier().fit(X, T)
     whole = gp.predict_proba(NEW)
-    monkeypatch.setattr("stratagp.estimators.classifier._CHUNK", 70)
+    monkeypatch.setattr("stratagp.models.fitted._ROWS", 70)
     np.testing.assert_allclose(gp.predict_proba(NEW), whole, rtol=1e-12)
 
 
