@@ -28,7 +28,7 @@ from stratagp.estimators.hyperparameters import (
     table_in_users_units,
     train,
 )
-from stratagp.estimators.inputs import Inputs, Points, default_kernel, name_categories
+from stratagp.estimators.inputs import Inputs, Points, default_kernel, name_categories, seed_of
 from stratagp.estimators.objects import refuse_mixtures, warn_if_alike
 from stratagp.estimators.saving import Saved, first_rows
 from stratagp.kernels import Kernel, Matern
@@ -102,7 +102,7 @@ class GPEstimator(Saved, BaseEstimator, ABC):
     def _learn_inputs(self, X: Any) -> tuple[Kernel, Points]:
         """A copy of the kernel that knows its columns, and the rows as points."""
         kernel = self._default_kernel() if self.kernel is None else copy.deepcopy(self.kernel)
-        self.inputs_ = Inputs(self, kernel)
+        self.inputs_ = Inputs(not kernel.takes_tensors, seed_of(self))
         points = self.inputs_.learn(self, X)
         if self.inputs_.objects:
             warn_if_alike(kernel, points.values)

@@ -15,7 +15,7 @@ from stratagp.estimators.base import check_whole_number
 from stratagp.estimators.batch_options import check_batch_options
 from stratagp.estimators.batched import Batched
 from stratagp.estimators.engines import Data, some_rows
-from stratagp.estimators.inputs import Inputs, Points
+from stratagp.estimators.inputs import Inputs, Points, seed_of
 from stratagp.estimators.likelihood_checks import refuse_bad_targets
 from stratagp.estimators.variational import AutoGPEngine
 from stratagp.kernels import RBF, Kernel
@@ -175,7 +175,7 @@ class DRFEstimator(DeepFeaturesEstimator):
 
     def _learn_inputs(self, X: Any) -> tuple[Kernel, Points]:
         """Rows as points; the kernel of processes is not used."""
-        self.inputs_ = Inputs(self, RBF())
+        self.inputs_ = Inputs(seed=seed_of(self))
         return RBF(), self.inputs_.learn(self, X)
 
     def _model(

@@ -20,7 +20,7 @@ from stratagp.estimators.engines import Data
 from stratagp.estimators.feature_networks import count_features, make_network
 from stratagp.estimators.held_out import warn_of_rounding
 from stratagp.estimators.images import ImageInputs, are_images, check_axes
-from stratagp.estimators.inputs import Inputs, Points
+from stratagp.estimators.inputs import Inputs, Points, seed_of
 from stratagp.estimators.likelihood_checks import refuse_bad_targets
 from stratagp.estimators.variational import AutoGPEngine
 from stratagp.kernels import RBF, Kernel
@@ -124,7 +124,7 @@ class DKLEstimator(Batched):
     def _learn_inputs(self, X: Any) -> tuple[Kernel, Points]:
         """The kernel of features, and the rows as points; images keep their shape."""
         check_axes(X)
-        self.inputs_: Any = ImageInputs() if are_images(X) else Inputs(self, RBF())
+        self.inputs_: Any = ImageInputs() if are_images(X) else Inputs(seed=seed_of(self))
         points = self.inputs_.learn(self, X)
         return copy.deepcopy(self.kernel) or self._default_kernel(), points
 

@@ -18,7 +18,7 @@ from stratagp.estimators.batch_options import check_batch_options
 from stratagp.estimators.batched import Batched
 from stratagp.estimators.deep_training import Start, train_batches, train_collapsed
 from stratagp.estimators.engines import Data, some_rows
-from stratagp.estimators.inputs import Points, name_categories
+from stratagp.estimators.inputs import Points, name_categories, seed_of
 from stratagp.estimators.likelihood_checks import refuse_bad_targets
 from stratagp.estimators.variational import AutoGPEngine
 from stratagp.estimators.views import ViewInputs
@@ -148,7 +148,7 @@ class DeepProcessEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
                 f"{type(self).__name__}: kernel is over objects: give it in view_kernels, with X a list or mapping of "
                 "views, view_kernels=[kernel] and X=[objects] for one"
             )
-        self.inputs_ = ViewInputs(self, kernel, self.views, self.view_kernels)
+        self.inputs_ = ViewInputs(seed_of(self), self.views, self.view_kernels)
         return kernel, self.inputs_.learn(self, X)
 
     def _fit_model(self, kernel: Kernel, points: Points, y: Tensor, likelihood: Likelihood, outputs: int) -> None:

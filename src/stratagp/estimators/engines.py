@@ -210,11 +210,11 @@ class StudentT(Engine):
         return [Belief(posterior, constant(posterior.noise), dof=posterior.dof)]
 
 
+@dataclass(frozen=True)
 class Constant:
     """The same noise everywhere; a class, because a lambda cannot be pickled."""
 
-    def __init__(self, level: Tensor) -> None:
-        self.level = level
+    level: Tensor
 
     def __call__(self, x: Any) -> Float[Tensor, " n"]:
         """The noise variance at each row."""

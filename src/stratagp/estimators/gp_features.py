@@ -13,7 +13,7 @@ from stratagp.errors import InputError
 from stratagp.estimators.base import check_whole_number
 from stratagp.estimators.deep_features import DeepFeaturesEstimator
 from stratagp.estimators.engines import Data
-from stratagp.estimators.inputs import Points, name_categories
+from stratagp.estimators.inputs import Points, name_categories, seed_of
 from stratagp.estimators.variational import clustered_points
 from stratagp.estimators.views import ObjectInputs, ViewInputs
 from stratagp.kernels import RBF, Kernel
@@ -104,9 +104,9 @@ class GPDRFEstimator(DeepFeaturesEstimator):
         """The kernel of the processes of columns, and the rows as points; objects become rows of similarities."""
         kernel = RBF(ard=True) if self.kernel is None else copy.deepcopy(self.kernel)
         if kernel.takes_tensors:
-            self.inputs_ = ViewInputs(self, kernel, self.views, self.view_kernels)
+            self.inputs_ = ViewInputs(seed_of(self), self.views, self.view_kernels, self.anchors)
         else:
-            self.inputs_ = ObjectInputs(self, kernel)
+            self.inputs_ = ObjectInputs(seed_of(self), None, {"objects": kernel}, self.anchors)
         points = self.inputs_.learn(self, X)
         return kernel if kernel.takes_tensors else RBF(ard=True), points
 

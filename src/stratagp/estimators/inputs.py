@@ -59,12 +59,12 @@ class Inputs:
     """How the inputs of a fitted estimator are encoded, filled and scaled.
 
     Arguments:
-        estimator: whose options are followed, and which learns the names and number of the columns.
-        kernel: decides whether rows are points or objects.
+        objects: whether rows are objects, not points.
+        seed: of the draws of missing entries, and of the choice of anchors.
     """
 
-    def __init__(self, estimator: Any, kernel: Kernel) -> None:
-        self.objects = not kernel.takes_tensors
+    def __init__(self, objects: bool = False, seed: int = 0) -> None:
+        self.objects, self.seed = objects, seed
         self.reader = ObjectReader()
         self.encoder: TableEncoder | None = None
         self.imputer: GaussianImputer | None = None
@@ -72,7 +72,6 @@ class Inputs:
         self.scale: Tensor | None = None
         self.columns: list[str] = []
         self.source: list[int] = []
-        self._seed = int(estimator.random_state) if isinstance(estimator.random_state, Integral) else 0
 
     def learn(self, estimator: Any, X: Any) -> Points:
         """Learn from the training rows, and return them as points."""
@@ -157,7 +156,7 @@ class Inputs:
         assert self.imputer is not None
         assert points.raw is not None
         rows = points.raw[points.incomplete]
-        found = self.imputer.impute(rows, np.isnan(rows), n_draws=N_DRAWS, seed=self._seed, shared=not joint)
+        found = self.imputer.impute(rows, np.isnan(rows), n_draws=N_DRAWS, seed=self.seed, shared=not joint)
         assert found.draws is not None
         return self._scaled(found.draws)
 
@@ -193,6 +192,11 @@ def name_categories(kernel: Kernel, encoder: TableEncoder) -> None:
         if isinstance(part, OnColumns) and isinstance(part.columns, (str, list, tuple)):
             wanted = [part.columns] if isinstance(part.columns, str) else part.columns
             part.columns = [name for column in wanted for name in encoder.encoded_names(column)]
+
+
+def seed_of(estimator: Any) -> int:
+    """The seed that the user gave, or zero: answers about missing entries repeat."""
+    return int(estimator.random_state) if isinstance(estimator.random_state, Integral) else 0
 
 
 def _imputes(estimator: Any) -> bool:

@@ -13,7 +13,7 @@ from stratagp.estimators.batch_options import check_batch_options
 from stratagp.estimators.batched import Batched
 from stratagp.estimators.engines import Data
 from stratagp.estimators.held_out import warn_of_rounding
-from stratagp.estimators.inputs import Points
+from stratagp.estimators.inputs import Points, seed_of
 from stratagp.estimators.likelihood_checks import refuse_bad_targets
 from stratagp.estimators.stochastic import MiniBatches
 from stratagp.estimators.views import ObjectInputs
@@ -114,7 +114,7 @@ class VariationalEstimator(Batched):
         """A kernel that knows its columns, and the rows as points; objects become rows of similarities to anchors."""
         if self.kernel is None or self.kernel.takes_tensors:
             return super()._learn_inputs(X)
-        self.inputs_ = ObjectInputs(self, self.kernel)
+        self.inputs_ = ObjectInputs(seed_of(self), None, {"objects": self.kernel})
         points = self.inputs_.learn(self, X)
         return self.inputs_.kernels(self.kernel, points.values.shape[1])[0], points
 

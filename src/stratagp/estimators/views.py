@@ -25,7 +25,7 @@ from stratagp.estimators.view_parts import (
     views_of_frame,
     widths,
 )
-from stratagp.kernels import RBF, Anchors, Kernel, choose_anchors
+from stratagp.kernels import Anchors, Kernel, choose_anchors
 from stratagp.kernels.columns import column_position
 
 
@@ -39,22 +39,24 @@ class ViewInputs(Inputs):
     (:class:`~stratagp.kernels.Anchors`).
 
     Arguments:
-        views: columns of each view, as a slice, a name, a number or a list of these; a mapping gives the views names.
+        seed: of the choice of anchors.
+        asked: columns of each view, as a slice, a name, a number or a list of these; a mapping gives the views names.
             None for one table without views, or for ``X`` that is a mapping or a list of views itself.
         given: kernels of views, by name or in their order; a view with a kernel over objects is a list of these.
+        way: how anchors are chosen.
 
     After ``learn``, ``views`` tells which encoded columns each view has, by its name; None where there are no views.
     """
 
-    def __init__(self, estimator: Any, kernel: Kernel, views: Any, given: Any = None) -> None:
-        super().__init__(estimator, kernel)
-        self.asked, self.given = views, given
-        self.way = getattr(estimator, "anchors", "random")
+    def __init__(self, seed: int = 0, asked: Any = None, given: Any = None, way: str = "random") -> None:
+        super().__init__(seed=seed)
+        self.asked, self.given, self.way = asked, given, way
         self.own_kernels: dict[str, Kernel | None] = {}
         self.widths: dict[str, int | None] | None = None  # None: objects
         self.views: dict[str, list[int]] | None = None
         self.anchors: dict[str, Anchors] = {}
         self.readers: dict[str, ObjectReader] = {}  # of the views of objects
+        self.table_reader: Any = None  # what validates the table, where views are columns of a frame
         self.frame: list[str] | None = None  # the names of its columns, if it was one that views were columns of
 
     def learn(self, estimator: Any, X: Any) -> Points:
@@ -81,9 +83,10 @@ class ViewInputs(Inputs):
         self.widths = widths(parts)
         arrays = {name: part for name, part in parts.items() if name not in self.readers}
         # A frame's columns of objects are columns of the estimator too, but not of the table that is read here.
-        self.table_reader = estimator if self.frame is None else type(estimator)(**estimator.get_params(deep=False))
-        blocks = [super().learn(self.table_reader, side_by_side(arrays)).values] if arrays else []
-        self.views = self._resolved(self.table_reader, slices(arrays)) if arrays else {}
+        reader = estimator if self.frame is None else type(estimator)(**estimator.get_params(deep=False))
+        self.table_reader = None if self.frame is None else reader
+        blocks = [super().learn(reader, side_by_side(arrays)).values] if arrays else []
+        self.views = self._resolved(reader, slices(arrays)) if arrays else {}
         for name in self.readers:
             blocks.append(self._anchored(name, parts[name], estimator.n_inducing))
             end = sum(block.shape[1] for block in blocks)
@@ -159,7 +162,7 @@ class ViewInputs(Inputs):
     def _anchored(self, name: str, objects: list[Any], count: int) -> Tensor:
         kernel = self.own_kernels[name]
         assert kernel is not None
-        chosen = choose_anchors(kernel, objects, count, torch.Generator().manual_seed(self._seed), self.way)
+        chosen = choose_anchors(kernel, objects, count, torch.Generator().manual_seed(self.seed), self.way)
         self.anchors[name] = Anchors(kernel, [objects[i] for i in chosen])
         if len(chosen) == 1:
             warn_if_alike(kernel, objects, self._call(name))
@@ -247,10 +250,7 @@ def _positions(columns: Any, names: list[str]) -> set[int]:
 
 
 class ObjectInputs(ViewInputs):
-    """A list of objects: one view, whose rows are similarities to anchors."""
-
-    def __init__(self, estimator: Any, kernel: Kernel) -> None:
-        super().__init__(estimator, RBF(), None, {"objects": kernel})
+    """A list of objects: one view, ``given={"objects": kernel}``, whose rows are similarities to anchors."""
 
     def learn(self, estimator: Any, X: Any) -> Points:
         """Choose anchors among the objects, and compare all with them."""

@@ -20,10 +20,10 @@ import torch
 from torch import Tensor, nn
 
 from stratagp.errors import InputError, UnsupportedError
+from stratagp.export.answer_graphs import ChainGraph, ClassesGraph, TargetsGraph
+from stratagp.export.input_graphs import InputGraph
+from stratagp.export.onnx_operations import InPlainOperations
 from stratagp.models.chain import Chain
-from stratagp.persistence.answer_graphs import ChainGraph, ClassesGraph, TargetsGraph
-from stratagp.persistence.input_graphs import InputGraph
-from stratagp.persistence.onnx_operations import InPlainOperations
 from stratagp.training.checkpoint import appearing
 
 ABOUT = "stratagp"  # the key of the description in ONNX files; with .json, the name of that in torch programs
@@ -106,11 +106,10 @@ class ModelGraph(nn.Module):
             raise UnsupportedError(
                 "export: corrections have no graph: export the model that was calibrated, model.model"
             )
-        if "beliefs_" not in getattr(model, "__dict__", {}):
-            raise InputError(f"export: this {type(model).__name__} is not fitted, or none that can be exported")
+        beliefs = _beliefs(model)
         self.inputs = InputGraph(model)
         self.of_classes = hasattr(model, "classes_")
-        self.answer = _answer(model, self.of_classes)
+        self.answer = _answer(beliefs, self.of_classes)
         if not self.of_classes:
             self.register_buffer("shift", torch.from_numpy(np.array(model.scale_.mean)))
             self.register_buffer("scale", torch.from_numpy(np.array(model.scale_.scale)))
@@ -166,9 +165,15 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def _answer(model: Any, of_classes: bool) -> nn.Module:
+def _beliefs(model: Any) -> Any:
+    """What a fitted estimator believes: a chain, or beliefs in closed form for each draw of hyperparameters."""
+    if "beliefs_" not in vars(model):
+        raise InputError(f"export: this {type(model).__name__} is not fitted, or none that can be exported")
+    return model.beliefs_
+
+
+def _answer(beliefs: Any, of_classes: bool) -> nn.Module:
     """The graph of what a model says about points."""
-    beliefs = model.beliefs_
     if isinstance(beliefs[0], Chain):
         return ChainGraph(copy.deepcopy(beliefs[0]).cpu(), of_classes)
     return ClassesGraph(beliefs) if of_classes else TargetsGraph(beliefs)
