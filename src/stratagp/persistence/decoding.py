@@ -31,10 +31,6 @@ _KEYS = (str, int, float, bool, bytes, type(None), tuple, frozenset, np.generic,
 _LARGE = 1000  # whole numbers of more than 64 bits
 
 
-class _NotYet(Exception):
-    """A reference to an entry that is still to be made."""
-
-
 class Decoder:
     """Reads a table of ``objects`` with tensors by name.
 
@@ -46,7 +42,6 @@ class Decoder:
         self._nodes, self.tensors, self._trust = objects, TensorReader(named), trust or Trust()
         self._sizes, self._allocations = Sizes(named.values()), Allocations(named.values())
         self._made: list[Any] = []
-        self._later: list[tuple[Any, str, Node]] = []
         self._attributes: list[tuple[Any, str, Any]] = []
         self._generators: list[tuple[torch.Generator, Tensor]] = []
         self._large = self._long = 0
@@ -55,20 +50,15 @@ class Decoder:
         """The last entry of the table, with all that it holds."""
         refuse_growth(self._nodes)
         for node in self._nodes:
-            try:
-                self._made.append(self._object(node) if "class" in node else self._entry(node))
-            except _NotYet:
-                raise ModelFileError("an entry in it holds itself, or a later one") from None
+            self._made.append(self._object(node) if "class" in node else self._entry(node))
         self._settle()
         for made in self._made:
             self._sizes.check_points(made)
         return self._made[-1]
 
     def _settle(self) -> None:
-        """Add what had to wait, and undo what constructors have done to their arguments: moved, drawn from, started."""
+        """Undo what constructors have done to their arguments: moved, drawn from, started."""
         self.tensors.restore()
-        for made, key, node in self._later:
-            self._put(made, key, self._value(node))
         for made, key, value in self._attributes:
             _put(made, key, value)
         for generator, state in self._generators:
@@ -79,7 +69,7 @@ class Decoder:
         if isinstance(node, dict) and "ref" in node:
             place = size(node["ref"], len(self._nodes))
             if place >= len(self._made):
-                raise _NotYet
+                raise ModelFileError("an entry in it holds itself, or a later one")
             return self._made[place]
         self._large += isinstance(node, dict) and "int" in node
         if self._large > _LARGE:
@@ -173,10 +163,7 @@ class Decoder:
         for key, part in state.items():
             if not (key in known or isinstance(made, CONTAINERS) or (is_estimator(cls) and is_learnt(cls, key))):
                 raise ModelFileError(f"a {name} has the unknown attribute {key[:40]!r}")
-            try:
-                self._put(made, key, self._value(part))
-            except _NotYet:
-                self._later.append((made, key, part))
+            self._put(made, key, self._value(part))
         if isinstance(made, nn.Module):
             made.training = node.get("training", True) is True
             check_layer(made)

@@ -61,8 +61,7 @@ class Encoder:
             elif is_single(value) or id(value) in self._places:
                 continue
             elif id(value) in open_ones:
-                if isinstance(value, (list, dict)):
-                    raise InputError(f"save: {where} holds itself, which a model file cannot say")
+                raise InputError(f"save: {where} holds itself, which a model file cannot say")
             else:
                 node = self._stored(value, where) or outline(value, where)
                 open_ones.add(id(value))
