@@ -30,16 +30,15 @@ class NamedParameter:
 
 
 @cache
-def signature_of(cls: type) -> inspect.Signature:
-    """What a constructor takes.
+def signature_of(cls: Any) -> inspect.Signature:
+    """What the constructor of a class takes.
 
     >>> from stratagp import kernels as k
     >>> list(signature_of(k.RBF).parameters)
     ['lengthscale', 'variance', 'ard']
     """
-    constructor: Any = cls.__init__  # that of a class which leaves it out takes anything
-    own = constructor not in (object.__init__, nn.Module.__init__)
-    return inspect.Signature(list(inspect.signature(constructor).parameters.values())[1:] if own else [])
+    own = cls.__init__ not in (object.__init__, nn.Module.__init__)  # those of classes without a constructor
+    return inspect.Signature(list(inspect.signature(cls.__init__).parameters.values())[1:] if own else [])
 
 
 def held_by(module: nn.Module) -> dict[str, Any]:

@@ -142,7 +142,10 @@ def refuse_growth(table: Any) -> None:
     """
     if not isinstance(table, list) or not table or not all(isinstance(entry, dict) for entry in table):
         raise ModelFileError("its objects are no list of objects")
-    objects, values, depths, written = [], [], [], 0
+    written = 0
+    objects: list[int] = []
+    values: list[int] = []
+    depths: list[int] = []
     for i, entry in enumerate(table):
         parts = [part for own in entry.values() for part in _listed(own)]
         places = [part["ref"] for part in parts if isinstance(part, dict) and type(part.get("ref")) is int]

@@ -84,9 +84,9 @@ def load(path: str | os.PathLike[str], trust: Sequence[str] = ()) -> Any:
         trusted.refuse_strangers(config["objects"])
         decoder = Decoder(config["objects"], read_tensors(folder, config["tensors"]), trusted)
         model, expected = decoder.read()
+        _check_estimator(model)
         if unused := decoder.tensors.unused:
             raise ModelFileError(f"the tensor file has a tensor {unused[0][:80]!r} that nothing refers to")
-        _check_estimator(model)
         _check_answers(model, expected)
     return model
 
