@@ -179,3 +179,12 @@ def test_errors_name_the_parameter(make, message):
 def test_a_vector_tells_an_open_parameter_its_columns():
     kernel = k.RBF(ard=True).set(lengthscale=[1.0, 2.0])
     assert kernel(torch.zeros(1, 2)).item() == pytest.approx(1.0)
+
+
+def test_arguments_are_kept_unless_an_attribute_holds_them():
+    kernel = k.Matern(nu=1, lengthscale=0.5, ard=True) + 2 * k.Linear()
+    first, second = kernel._arguments["parts"]
+    assert (first, second) == tuple(kernel.parts)
+    assert first._arguments == {"nu": 1, "ard": True}  # the attribute is a float
+    again = copy.deepcopy(kernel)
+    assert again._arguments["parts"][0] is again.parts[0]

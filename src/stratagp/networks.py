@@ -23,6 +23,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from stratagp.errors import InputError
+from stratagp.parameterised import Parameterised
 
 _WIDEST = 16  # numbers that stand for a category
 
@@ -60,7 +61,7 @@ def fully_connected(
     return nn.Sequential(*parts)
 
 
-class Embedded(nn.Module):
+class Embedded(Parameterised):
     """Rows with the codes of categories replaced by vectors that are learnt, beside the other columns.
 
     Arguments:
@@ -153,7 +154,7 @@ def _channels_last(parts: Iterable[nn.Module]) -> nn.Sequential:
     return network
 
 
-class _Residual(nn.Module):
+class _Residual(Parameterised):
     """``x + g(x)``, where ``g`` standardises, rectifies and convolves twice; ``x`` is mapped where shapes differ.
 
     With ``spectral`` nothing is standardised, and both terms change no faster than ``x``.
@@ -183,8 +184,8 @@ class _UnitLinear(nn.Linear):
 
     left: Tensor
 
-    def __init__(self, before: int, after: int) -> None:
-        super().__init__(before, after)
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__(in_features, out_features)
         self.register_buffer("left", _leading(self.weight))
 
     def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n e"]:
@@ -202,9 +203,11 @@ class _UnitConvolution(nn.Conv2d):
 
     left: Tensor
 
-    def __init__(self, before: int, after: int, size: int, stride: int, padding: int, bias: bool) -> None:
-        super().__init__(before, after, size, stride, padding, bias=bias)
-        self.root_patches = math.ceil(size / stride)
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any, bias: bool
+    ) -> None:
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, bias=bias)
+        self.root_patches = math.ceil(self.kernel_size[0] / self.stride[0])
         self.register_buffer("left", _leading(self.weight))
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n o i j"]:

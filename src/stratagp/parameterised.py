@@ -1,9 +1,12 @@
-"""Modules whose parameters read as tensors and can be listed, set, fixed and tied by name."""
+"""Modules that remember how they were made, and whose parameters can be listed, set, fixed and tied by name."""
 
 from __future__ import annotations
 
+import inspect
+from abc import ABCMeta
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -26,7 +29,54 @@ class NamedParameter:
     parameter: Parameter
 
 
-class Parameterised(nn.Module):
+@cache
+def signature_of(cls: Any) -> inspect.Signature:
+    """What the constructor of a class takes.
+
+    >>> from stratagp import kernels as k
+    >>> list(signature_of(k.RBF).parameters)
+    ['lengthscale', 'variance', 'ard']
+    """
+    own = cls.__init__ not in (object.__init__, nn.Module.__init__)  # those of classes without a constructor
+    return inspect.Signature(list(inspect.signature(cls.__init__).parameters.values())[1:] if own else [])
+
+
+def held_by(module: nn.Module) -> dict[str, Any]:
+    """What a module holds by name: tensors, parts and plain attributes.
+
+    >>> sorted(held_by(nn.Linear(2, 1)))
+    ['bias', 'in_features', 'out_features', 'weight']
+    """
+    plain = {name: value for name, value in vars(module).items() if name not in _FIELDS}
+    return {**plain, **module._parameters, **module._buffers, **module._modules}
+
+
+_FIELDS = frozenset({*vars(nn.Module()), "_arguments"})
+
+
+class Captured(ABCMeta):
+    """Keeps, as ``_arguments``, what a constructor was given, unless an attribute of the same name holds it.
+
+    >>> from stratagp import kernels as k
+    >>> k.RBF(lengthscale=0.5, ard=2)._arguments  # the others are parameters now
+    {'ard': 2}
+    """
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Make an object."""
+        made = super().__call__(*args, **kwargs)
+        bound = signature_of(cls).bind(*args, **kwargs)
+        bound.apply_defaults()
+        held = held_by(made)
+        made.__dict__["_arguments"] = {
+            name: value
+            for name, value in bound.arguments.items()
+            if name not in held or not (held[name] is value or isinstance(held[name], (nn.Module, nn.Parameter)))
+        }
+        return made
+
+
+class Parameterised(nn.Module, metaclass=Captured):
     """A module whose :class:`Parameter` attributes read as tensors and can be listed, set, fixed and tied.
 
     >>> from stratagp import kernels as k

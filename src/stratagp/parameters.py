@@ -52,6 +52,7 @@ class Parameter(nn.Module):
         functions: size of the leading function axis of ``value``, or None where there is none.
         name: what errors call it.
         unit: what one step of the free coordinate is worth, a number or one for each column; one where it is left out.
+        raw: the free coordinate itself, where there is one already; no value is read then.
 
     ``per_column`` marks a vector with one entry for each input column (automatic relevance determination);
     ``awaits_columns`` one that will become such a vector as soon as the number of columns is known. ``unset`` tells
@@ -66,13 +67,14 @@ class Parameter(nn.Module):
 
     def __init__(
         self,
-        value: Any,
+        value: Any = None,
         constraint: constraints.Constraint = constraints.real,
         prior: Any = None,
         trainable: bool = True,
         functions: int | None = None,
         name: str = "a parameter",
         unit: Any = None,
+        raw: nn.Parameter | None = None,
     ) -> None:
         super().__init__()
         if prior is not None and not isinstance(prior, Prior):
@@ -85,7 +87,7 @@ class Parameter(nn.Module):
         self.awaits_columns = False
         self.unset = isinstance(value, Unset)
         self.register_buffer("unit", None if unit is None else _as_tensor(unit, f"the unit of {name}"))
-        self.raw = nn.Parameter(self._free(_as_tensor(value, name)), requires_grad=trainable)
+        self.raw = raw if raw is not None else nn.Parameter(self._free(_as_tensor(value, name)), trainable)
 
     def _free(self, value: Tensor) -> Tensor:
         inside = self.constraint.check(value)

@@ -123,9 +123,8 @@ def test_a_model_file_of_a_model_elsewhere_is_of_the_processor(tmp_path, elsewhe
     from stratagp.persistence.registry import Trust
 
     model = fitted(REGRESSORS["AutoGP"], table()[1], torch.device(elsewhere))
-    encoder = Encoder()
-    encoder.value(model, "")
-    again = Decoder(encoder.objects, encoder.tensors.named, Trust()).read()
+    encoder = Encoder(model, None)
+    again, _ = Decoder(encoder.objects, encoder.tensors.named, Trust()).read()
     is_there(again, "cpu")
     assert again.get_params()["device"] == torch.device("meta")
 

@@ -2,9 +2,8 @@
 
 python -m tests.persistence.make_fixtures
 
-Files that are there stay as they are, since they are to be those of the release that wrote them: some of version 1 are
-from before the argument ``device`` of the estimators in closed form. Beside each model is ``expected.json``, with rows
-and what the model said about them when it was saved.
+Files that are there stay as they are, since they are to be those of the release that wrote them. Beside each model is
+``expected.json``, with rows and what the model said about them when it was saved.
 """
 
 import json
@@ -15,7 +14,7 @@ import numpy as np
 
 import stratagp as s
 from stratagp import kernels as k
-from stratagp.persistence.description import FORMAT
+from stratagp.persistence.config import FORMAT
 
 HERE = Path(__file__).parent / "fixtures"
 X = np.linspace(0, 6, 12)[:, None]

@@ -49,54 +49,22 @@ VALUES: list[Any] = [
     [[]],
 ]
 VALUES += [{"ref": 0}, {"ref": 1}, {"ref": -1}, {"ref": 10**9}, {"ref": "0"}, {"list": [1, "a", None]}, {"list": {}}]
-VALUES += [{"tuple": []}, {"dict": [["a", 1]]}, {"dict": [[{"list": []}, 1]]}, {"set": [{"list": []}]}]
-VALUES += [
-    {"function": "torch.log"},
-    {"function": "os.system"},
-    {"class": "os.system"},
-    {"named": "stratagp.types.Gaussian"},
-]
-VALUES += [
-    {"method": "score", "of": {"ref": 0}},
-    {"method": "save", "of": {"ref": 0}},
-    {"method": "fit", "of": {"ref": 0}},
-]
-VALUES += [{"partial": [{"function": "torch.log"}, {"tuple": []}, {"dict": []}]}, {"slice": [0, 10**12, None]}]
-VALUES += [{"range": [0, 10**15, 1]}, {"bytes": "!!"}, {"bytes": "aGVsbG8="}, {"dtype": "float64"}, {"dtype": "x"}]
-VALUES += [
-    {"numpy dtype": "<U999999"},
-    {"numpy dtype": "O"},
-    {"date": "2020-13-01"},
-    {"decimal": "1e999999"},
-    {"size": [10**9]},
-]
-VALUES += [
-    {"texts": ["a"], "dtype": "<U999999", "shape": [1]},
-    {"objects": [1, 2], "shape": [3, 3]},
-    {"number": ["<f8", "x"]},
-]
-VALUES += [
-    {"constraint": ["real"]},
-    {"constraint": ["__init__"]},
-    {"constraint": ["interval", 1.0, 0.0]},
-    {"frame": [["a", 1]]},
-]
-
-
-def nested(depth: int) -> Any:
-    node: Any = 1
-    for _ in range(depth):
-        node = {"list": [node]}
-    return node
-
-
-VALUES += [nested(20), nested(160)]
+VALUES += [{"tuple": []}, {"dict": [["a", 1]]}, {"keys": ["a"], "values": [1]}, {"set": [{"list": []}]}]
+VALUES += [{"function": "torch.log"}, {"function": "os.system"}, {"class": "os.system"}]
+VALUES += [{"named": "stratagp.types.Gaussian"}, {"slice": [0, 10**12, None]}, {"range": [0, 10**15, 1]}]
+VALUES += [{"bytes": "!!"}, {"bytes": "aGVsbG8="}, {"dtype": "float64"}, {"dtype": "x"}, {"date": "2020-13-01"}]
+VALUES += [{"decimal": "1e999999"}, {"number": ["<f8", "x"]}, {"constraint": ["real"]}, {"constraint": ["__init__"]}]
+VALUES += [{"constraint": ["interval", 1.0, 0.0]}]
+ENTRIES: list[Any] = [{"method": name, "of": [{"ref": 0}]} for name in ("score", "save", "fit")]
+ENTRIES += [{"partial": [{"ref": 0}, {"ref": 1}, {"ref": 2}]}, {"objects": [1, 2], "shape": [3, 3]}]
+ENTRIES += [{"array": {"tensor": "_example"}, "dtype": "<U999999", "shape": [1]}, {"frame": ["a"], "columns": [1]}]
+ENTRIES += [{"named": "stratagp.types.Gaussian", "values": []}, {"list": [1] * 20}]
 
 
 STRANGERS: list[Any] = [
     {"function": "antigravity.geohash"},
     {"named": "antigravity.Class", "values": []},
-    {"list": [{"class": "antigravity.Class", "state": {}}]},
+    {"class": "antigravity.Class", "arguments": {}, "state": {}},
 ]
 WAYS = ["rename", "reshape", "retype", "swap", "drop", "add", "fill", "scale", "cut"]
 
@@ -156,10 +124,11 @@ def alter_config(config: Any, chance: random.Random) -> Any:
 
 
 def alter_test(config: Any, chance: random.Random) -> Any:
-    """The stored question, or a place of it, replaced: it is read by the same decoder."""
+    """The stored answers, the pair that they are a part of, or another entry replaced as a whole."""
     config = copy.deepcopy(config)
-    parent, key = chance.choice([(config, "test"), *places(config["test"])])
-    parent[key] = copy.deepcopy(chance.choice([*VALUES, *STRANGERS]))
+    table = config["objects"]
+    place = chance.choice([len(table) - 1, len(table) - 2, chance.randrange(len(table))])
+    table[place] = copy.deepcopy(chance.choice([*VALUES, *ENTRIES, *STRANGERS]))
     return config
 
 

@@ -154,7 +154,7 @@ def test_a_description_comes_from_the_configuration_alone(tmp_path):
 )
 def test_a_description_of_other_types_is_refused(tmp_path, name, value):
     config = {"format": "stratagp model", "version": files.FORMAT, "library": {}, "about": {name: value}}
-    config |= {"tensors": {}, "objects": [], "test": None}
+    config |= {"tensors": {}, "objects": []}
     (tmp_path / "config.json").write_text(json.dumps({**config, "checksum": files.checksum(config)}))
     with pytest.raises(ModelFileError, match=f"something else than is due as '{name}'"):
         describe(tmp_path)

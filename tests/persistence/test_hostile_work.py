@@ -15,8 +15,7 @@ from stratagp.errors import InputError, ModelFileError
 from stratagp.layers import Inducing
 from stratagp.linalg.interpolation import RegularGrid
 from stratagp.persistence.decoding import Decoder
-from stratagp.persistence.limits import refuse_wide
-from stratagp.persistence.unfolding import refuse_alike, refuse_growth
+from stratagp.persistence.limits import Sizes, refuse_alike, refuse_growth
 from stratagp.posteriors import DiagonalGaussian
 from tests.persistence.estimators import COUNTS, WORDS, fitted
 from tests.persistence.mutate import Files
@@ -49,11 +48,11 @@ def of_class(nodes, name):
 
 
 def setting(name, **values):
-    """Set attributes of all kernels of a class."""
+    """Set arguments of all kernels of a class."""
 
     def change(nodes):
         for node in of_class(nodes, name):
-            node["state"] |= values
+            node["arguments"] |= values
 
     return change
 
@@ -66,52 +65,62 @@ def gp(kernel, X, y):
 
 @pytest.mark.parametrize("stop", [10**7, 10**11, {"int": "9" * 50}])
 def test_a_range_cannot_be_long(tmp_path, stop):
-    message = altered(tmp_path, fitted("rich").model, setting("OnColumns", index={"range": [0, stop, 1]}))
+    def change(nodes):
+        shift(nodes, 0, 1)
+        nodes.insert(0, {"range": [0, stop, 1]})
+        setting("OnColumns", columns={"ref": 0})(nodes)
+
+    message = altered(tmp_path, fitted("rich").model, change)
     assert "a range of too many numbers" in message
 
 
 def test_many_ranges_cannot_be_long_together():
-    nodes = [{"list": [{"range": [0, 10**6, 1]}] * 2}]
-    with pytest.raises(ModelFileError, match="stand for too many values"):
+    nodes = [{"range": [0, 10**6, 1]}] * 2
+    with pytest.raises(ModelFileError, match="a range of too many numbers"):
         Decoder(nodes, {}).read()
 
 
-def in_a_chain(nodes, where, length=40):
-    """A chain of sums, each with the next one twice, in the place of every Matérn kernel."""
-    last = next(i for i, node in enumerate(nodes) if node.get("class") == "stratagp.kernels.Matern")
-    start = len(nodes)
-    for i in range(length):
-        below = {"ref": start + i + 1 if i + 1 < length else last}
-        parts = {"0": below, "1": below}
-        sums = {"class": "stratagp.kernels.Sum", "state": {}, "modules": parts}
-        products = {"class": "stratagp.kernels.OnColumns", "state": {"base": below, "columns": {"list": [below]}}}
-        nodes.append(sums if where == "modules" else products)
-    for node in nodes[:start]:
-        if "kernel" in node.get("modules", {}):
-            node["modules"]["kernel"] = {"ref": start}
+def test_a_chain_of_shared_modules_is_not_evaluated(tmp_path):
+    """Sums, each with the one before twice, in the place of the kernel of the model."""
+
+    def chain(nodes):
+        place = next(i for i, node in enumerate(nodes) if node.get("class") == "stratagp.models.ExactGP")
+        start = nodes[place]["arguments"]["kernel"]["ref"]
+        links, last = [], start
+        for i in range(40):
+            links.append({"tuple": [{"ref": last}, {"ref": last}]})
+            last = place + 2 * i + 1
+            links.append({"class": "stratagp.kernels.Sum", "arguments": {"parts": {"ref": last - 1}}, "state": {}})
+        shift(nodes, place, len(links))
+        nodes[place:place] = links
+        nodes[place + len(links)]["arguments"]["kernel"] = {"ref": last}
+
+    assert "shared parts in it stand for too many" in altered(tmp_path, fitted("exact").model, chain)
 
 
-@pytest.mark.parametrize("where", ["modules", "state"])
-def test_a_chain_of_shared_modules_is_not_evaluated(tmp_path, where):
-    assert "shared parts in it stand for too many" in altered(
-        tmp_path, fitted("exact").model, lambda nodes: in_a_chain(nodes, where)
-    )
+def shift(nodes, start, by):
+    """Let references to entries from ``start`` on mean those that stand ``by`` places later."""
+    for part in nodes.values() if isinstance(nodes, dict) else nodes:
+        if isinstance(part, dict) and type(part.get("ref")) is int:
+            part["ref"] += by if part["ref"] >= start else 0
+        elif isinstance(part, (dict, list)):
+            shift(part, start, by)
 
 
 def test_a_module_cannot_hold_itself(tmp_path):
     def loop(nodes):
-        in_a_chain(nodes, "modules", 2)
-        nodes[-1]["modules"]["1"] = {"ref": len(nodes) - 2}
+        place = next(i for i, node in enumerate(nodes) if node.get("class") == "stratagp.models.ExactGP")
+        nodes[place]["arguments"]["kernel"] = {"ref": place}
 
-    assert "a module in it holds itself" in altered(tmp_path, fitted("exact").model, loop)
+    assert "holds itself" in altered(tmp_path, fitted("exact").model, loop)
 
 
 def test_modules_may_be_shared_often():
     """A thousand holders of one kernel of three parts meet it a thousand times."""
-    kernel = k.Sum(k.RBF(), k.Linear())
-    refuse_growth([{"kernel": kernel} for _ in range(1000)])
+    kernel = [{"class": "Part"}, {"class": "Part"}, {"class": "Sum", "state": {"0": {"ref": 0}, "1": {"ref": 1}}}]
+    refuse_growth([*kernel, {"list": [{"ref": 2}] * 1000}])
     with pytest.raises(ModelFileError, match="too many"):
-        refuse_growth([{"kernel": kernel} for _ in range(10**5)])
+        refuse_growth([*kernel, {"list": [{"ref": 2}] * 10**5}])
 
 
 WORDS_WITH_GAPS = [
@@ -148,7 +157,7 @@ def test_a_signature_is_not_too_deep(tmp_path):
 @pytest.mark.parametrize("kind", ["set", "frozenset", "dict"])
 def test_numbers_of_one_hash_are_not_put_into_a_set(kind, count):
     members = [{"int": str(i * PRIME)} for i in range(count)]
-    node = {kind: [[own, 1] for own in members] if kind == "dict" else members}
+    node = {"keys": members, "values": [1] * count} if kind == "dict" else {kind: members}
     start = time.monotonic()
     with pytest.raises(ModelFileError, match="told apart quickly" if count < 1000 else "so many digits"):
         Decoder([node], {}).read()
@@ -182,19 +191,26 @@ def layer(points, functions=1):
     return Inducing(kernel, torch.zeros(points, 1), DiagonalGaussian(points, functions))
 
 
+def wide(owner, square):
+    Sizes([torch.empty(1, dtype=torch.bool).expand(square, square)] if square else []).check_points(owner)
+
+
 def test_as_many_inducing_points_as_models_have_are_fine():
-    refuse_wide(layer(5000), 0)
-    refuse_wide(layer(5000, 4), 0)
-    refuse_wide(layer(6000), 6000)  # with a matrix of that size in the file
+    wide(layer(5000), 0)
+    wide(layer(5000, 4), 0)
+    wide(layer(6000), 6000)  # with a matrix of that size in the file
     for many, square in ((layer(5001), 0), (layer(6000), 5999), (layer(5000, 5), 0), (RegularGrid(0, 1, 6000), 10)):
         with pytest.raises(ModelFileError, match="and the file no matrix"):
-            refuse_wide(many, square)
+            wide(many, square)
 
 
 def test_a_test_is_about_two_rows(tmp_path):
     def more(nodes):
-        rows, first = [{"list": [0.0, 0.0, 0.0]}] * 3, nodes[0]["state"]["_example"]
-        nodes[0]["state"] |= {"_example": {"list": rows}, "feature_names_in_": first}  # which must be somewhere
+        regressor = next(node for node in nodes if node.get("class") == "stratagp.estimators.GPRegressor")
+        row = {"list": [0.0, 0.0, 0.0]}
+        shift(nodes, 0, 2)
+        nodes[:0] = [row, {"list": [{"ref": 0}] * 3}]
+        regressor["state"] |= {"feature_names_in_": regressor["state"]["_example"], "_example": {"ref": 1}}
 
     assert "asks about 3 rows, but 2 are due" in altered(tmp_path, fitted("exact").model, more)
 

@@ -1,6 +1,5 @@
 """Ordinary models with large numbers in them: columns far to the right, seeds, many trials, large alphabets."""
 
-import json
 import warnings
 
 import numpy as np
@@ -10,10 +9,7 @@ import stratagp
 from stratagp import GPRegressor
 from stratagp import kernels as k
 from stratagp import likelihoods as lik
-from stratagp.errors import ModelFileError
-from stratagp.persistence import models, registry
-from stratagp.persistence.description import checksum
-from tests.persistence.estimators import COUNTS, WORDS, fitted
+from tests.persistence.estimators import COUNTS, WORDS
 
 WIDE = np.random.default_rng(0).normal(size=(12, 1200))
 PATHS = [np.cumsum(np.ones((4, 1)) * i, 0) * 1e-6 for i in range(1, 9)]
@@ -54,43 +50,3 @@ def test_large_numbers_that_cost_nothing_come_back(tmp_path, name):
         model, X = MODELS[name]()
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(stratagp.load(tmp_path / "model").predict(X), model.predict(X))
-
-
-def older(folder, change):
-    """Alter a file as if it were from before a change of the library."""
-    config = json.loads((folder / "config.json").read_text())
-    change(config["objects"])
-    config["checksum"] = checksum(config)
-    (folder / "config.json").write_text(json.dumps(config))
-    return folder
-
-
-def test_an_argument_that_a_file_does_not_know_has_its_default(tmp_path):
-    model, X = fitted("exact")
-    model.save(tmp_path / "model")
-    loaded = stratagp.load(older(tmp_path / "model", lambda nodes: nodes[0]["state"].pop("device")))
-    assert loaded.device == GPRegressor().device
-    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-
-
-def test_an_argument_without_a_default_must_be_there(tmp_path):
-    class Demanding(GPRegressor):
-        def __init__(self, level):
-            super().__init__()
-            self.level = level
-
-    model = Demanding(3)
-    del model.level
-    with pytest.raises(ModelFileError, match="the argument 'level' of Demanding is missing"):
-        models._take_defaults(model)
-    assert "level" not in vars(model)
-
-
-def test_an_attribute_that_a_file_does_not_know_is_what_the_table_says(tmp_path, monkeypatch):
-    fitted("exact").model.save(tmp_path / "model")
-    older(tmp_path / "model", lambda nodes: [node["state"].pop("nu", None) for node in nodes if "state" in node])
-    with pytest.raises(ModelFileError, match="'Matern' object has no attribute"):
-        stratagp.load(tmp_path / "model")
-    monkeypatch.setitem(registry.ADDED, ("stratagp.kernels.Matern", "nu"), 2.5)
-    X = fitted("exact").X
-    np.testing.assert_array_equal(stratagp.load(tmp_path / "model").predict(X), fitted("exact").model.predict(X))

@@ -136,3 +136,15 @@ class Broken(Kernel):
 def test_faults_are_found(fault, message):
     with pytest.raises(AssertionError, match=message):
         check_kernel(Broken(fault), X)
+
+
+class OtherFormula(k.RBF):
+    """A kernel whose plain formula is that of another."""
+
+    def plain(self, x, z):
+        return 1.01 * super().plain(x, z)
+
+
+def test_a_plain_formula_of_another_kernel_is_found():
+    with pytest.raises(AssertionError, match=r"plain\(x, z\) is not k\(x, z\)"):
+        check_kernel(OtherFormula(0.7), X)

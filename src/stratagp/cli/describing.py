@@ -9,7 +9,7 @@ from stratagp.cli.console import Console, aligned, harmless
 from stratagp.cli.folder import TABLE, Table, read_table_file
 from stratagp.cli.scores import as_table
 from stratagp.errors import ModelFileError
-from stratagp.persistence.description import describe
+from stratagp.persistence.config import describe
 
 
 def run(console: Console, model: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from stratagp.cli.console import Console
 from stratagp.errors import InputError
-from stratagp.persistence.models import load
+from stratagp.persistence.model_file import load
 
 _FORMATS = {".onnx": "onnx", ".pt2": "torch"}
 

@@ -21,7 +21,7 @@ from stratagp.cli.commands import KINDS, TASKS
 from stratagp.cli.console import Console, plain
 from stratagp.cli.reading import Format, pick, read_table
 from stratagp.errors import InputError, ModelFileError
-from stratagp.persistence.description import describe, is_model
+from stratagp.persistence.config import describe, is_model
 
 TABLE, SETTINGS, RESULTS, REPORT = "table.json", "settings.toml", "results.json", "report.html"
 _TRUTHS = {"True", "False"}

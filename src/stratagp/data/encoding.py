@@ -81,6 +81,13 @@ class TableEncoder:
             )
         self.categorical, self.encoding, self.missing, self.unknown = categorical, encoding, missing, unknown
         self.name, self.imputes = name, imputes
+        self.names_in: list[str] | None = None
+        self.columns: list[str] = []
+        self.source: list[int] = []
+        self.categories: dict[str, list[Any]] = {}
+        self.is_categorical: list[bool] = []
+        self.nearly_unique: dict[str, int] = {}
+        self._names: list[str] = []
         self._kinds: list[Kind] = []
 
     def fit(self, X: Any) -> TableEncoder:

@@ -60,6 +60,8 @@ class GaussianImputer:
             raise InputError(f"ridge, tolerance and max_steps must be positive, got {ridge}, {tolerance}, {max_steps}")
         self.ridge, self.tolerance, self.max_steps = ridge, tolerance, max_steps
         self._mean, self._covariance = np.zeros(0), np.zeros((0, 0))
+        self._location, self._spread, self._units = np.zeros(0), np.zeros(0), np.zeros(0)
+        self.steps = 0
 
     def fit(self, values: Any, missing: Any = None, names: list[str] | None = None) -> GaussianImputer:
         """Moments of the columns; ``missing`` is where entries are unknown, ``names`` name columns in messages."""

@@ -10,8 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from stratagp.data.tables import is_frame, pandas_like
-from stratagp.persistence.export import export
-from stratagp.persistence.models import save
+from stratagp.export import export
+from stratagp.persistence.model_file import save
 
 _ROWS = 2  # of the example
 
@@ -32,7 +32,7 @@ class Saved:
         """Write the map from rows of numbers to mean and variance, or probabilities, as a graph for other programs.
 
         It is possible for most models of tables and images, with kernels of elementary functions;
-        :func:`stratagp.persistence.export.export` says for which, and refuses the others.
+        :func:`stratagp.export.export` says for which, and refuses the others.
 
         Arguments:
             path: of the file, which ends with ``.onnx`` or ``.pt2``.

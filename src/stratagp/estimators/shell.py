@@ -28,11 +28,11 @@ from stratagp.estimators.inputs.views import AnchoredObjects, ViewInputs
 from stratagp.estimators.intake import Intake, Reading, taken_in
 from stratagp.estimators.prediction_files import predict_file
 from stratagp.estimators.saving import first_rows
+from stratagp.export import export
 from stratagp.kernels import Kernel
 from stratagp.likelihoods import Likelihood
 from stratagp.models.fitted import Fitted
-from stratagp.persistence.export import export
-from stratagp.persistence.models import save
+from stratagp.persistence.model_file import save
 from stratagp.predictive import Classes
 from stratagp.recipes.base import Data, FitContext, Recipe, Rows
 from stratagp.recipes.classes import ClassModel
@@ -385,7 +385,7 @@ class Estimator(BaseEstimator, ABC):
         """Write the map from rows of numbers to mean and variance, or probabilities, as a graph for other programs.
 
         It is possible for most models of tables and images, with kernels of elementary functions;
-        :func:`stratagp.persistence.export.export` says for which, and refuses the others.
+        :func:`stratagp.export.export` says for which, and refuses the others.
 
         Arguments:
             path: of the file, which ends with ``.onnx`` or ``.pt2``.

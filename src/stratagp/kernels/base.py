@@ -227,6 +227,15 @@ class Kernel(Parameterised, ABC):
 
     # --- optional abilities ---
 
+    def plain(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """``k(x, z)`` by the formula of textbooks, in operations that torch can trace.
+
+        :meth:`forward` may choose its way by the numbers that it sees, to keep every digit; this has one way, and
+        agrees with it to about eight digits. Exported graphs hold it, and
+        :func:`~stratagp.testing.check_kernel` compares the two.
+        """
+        raise UnsupportedError(self._no("plain formula that a graph could hold"))
+
     def psi0(self, q: Gaussian) -> Float[Tensor, "*q n"]:
         """``E k(x, x)`` for ``x ~ N(q.mean, diag q.var)``."""
         raise UnsupportedError(self._no("closed-form expectation under Gaussian inputs"))

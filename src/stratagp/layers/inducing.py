@@ -81,8 +81,7 @@ class Inducing(Layer):
         self.kernel = kernel
         self.z = real(z, name="z")
         own = _functions(kernel, self.z)
-        default = FullGaussian(self.z.shape[-2], functions or own or 1)
-        self.posterior = default if posterior is None else posterior
+        self.posterior = FullGaussian(self.z.shape[-2], functions or own or 1) if posterior is None else posterior
         _check_sizes(self.posterior, self.z, {own, functions} - {None})
         self.mean = Zero() if mean is None else mean
         self.jitter = jitter

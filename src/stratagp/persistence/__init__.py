@@ -4,11 +4,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stratagp.persistence.description import describe as describe
-    from stratagp.persistence.models import load as load
-    from stratagp.persistence.models import save as save
+    from stratagp.persistence.config import describe as describe
+    from stratagp.persistence.model_file import load as load
+    from stratagp.persistence.model_file import save as save
 
-_HOMES = {"describe": "description", "load": "models", "save": "models"}
+_HOMES = {"describe": "config", "load": "model_file", "save": "model_file"}
 
 
 def __getattr__(name: str) -> Any:

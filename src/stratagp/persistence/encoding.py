@@ -1,193 +1,91 @@
 """An object, and all that it holds, as a table of JSON nodes and named tensors.
 
-Objects of classes stand in one flat table and refer to one another by number, so that what was shared is shared again
-and cycles do no harm. Everything else stands where it is used, until it is met again and moves to the table.
+An entry of the table holds single values and references to other entries; an object stands after all that it holds, so
+that ``load`` can make one entry after the other, and what was shared is shared again. The walk has a stack of its own:
+it is no deeper for deep models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-from types import BuiltinFunctionType, FunctionType, MethodType
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from stratagp.errors import InputError, ModelFileError
-from stratagp.persistence.frames import frame_columns
-from stratagp.persistence.letters import write_texts
-from stratagp.persistence.limits import axes, largest_square, refuse_large, refuse_wide
-from stratagp.persistence.nodes import Node, plain
-from stratagp.persistence.registry import attributes_of, classes, name_of
+from stratagp.persistence.limits import Sizes
+from stratagp.persistence.outlines import Attributes, Parts, outline
 from stratagp.persistence.tensors import TensorWriter
-
-DEEPEST = 100  # lists in lists
-MODULE_FIELDS = frozenset(vars(nn.Module()))
-_HOOKS = frozenset(name for name in MODULE_FIELDS if name.endswith("_hooks"))
-_LAST = ("criterion_", "_centres")  # which refer to what other attributes hold, and shall not name it
-_PASSING = frozenset({"_given", "solver"})  # what lasts no longer than a fit, or is made again when it is asked for
+from stratagp.persistence.values import Node, is_single, write_value
 
 
 class Encoder:
-    """Collects ``objects``, a table of nodes, and ``tensors``.
+    """Writes a model and its test as ``objects``, a table of nodes whose last one is the pair, and ``tensors``.
 
-    >>> encoder = Encoder()
-    >>> encoder.value({"a": (1, 2.5)}, "x")
-    {'dict': [['a', {'tuple': [1, 2.5]}]]}
+    >>> Encoder({"a": (1, 2.5)}, None).objects
+    [{'tuple': [1, 2.5]}, {'keys': ['a'], 'values': [{'ref': 0}]}, {'tuple': [{'ref': 1}, None]}]
     """
 
-    def __init__(self) -> None:
-        self.objects: list[Node] = []
+    def __init__(self, model: Any, test: Any) -> None:
         self.tensors = TensorWriter()
-        self._seen: dict[int, dict[str, Any]] = {}
-        self._held: list[Any] = []
-        self._open: set[int] = set()
+        self._outlines: dict[int, tuple[Any, dict[str, Any]]] = {}  # with the values, whose numbers stay theirs so
+        self._places: dict[int, int] = {}
+        for value, node in chain(self._walk(model, ""), self._walk(test, "test")):
+            self._outlines[id(value)] = value, node
+            self._places[id(value)] = len(self._places)
+        self.objects = [{key: self._field(part) for key, part in node.items()} for _, node in self._outlines.values()]
+        self.objects.append({"tuple": [self._value(model), self._value(test)]})
 
     def check(self) -> None:
         """Refuse numbers that no decoder would take."""
-        tensors = self.tensors.named.values()
-        sizes, square = axes(tensors), largest_square(tensors)
+        sizes = Sizes(self.tensors.named.values())
         try:
-            for owner in filter(_is_object, self._held):
-                for key, value in vars(owner).items():
-                    refuse_large(owner, key, value, sizes)
-                refuse_wide(owner, square)
+            for value, node in self._outlines.values():
+                for key, part in chain(node.get("arguments", {}).items(), node.get("state", {}).items()):
+                    sizes.check(type(value), key, part)
+                sizes.check_points(value)
         except ModelFileError as error:
             raise InputError(f"save: {error}; fit with smaller ones, or keep the model in memory") from error
 
-    def value(self, value: Any, where: str, depth: int = 0) -> Node:
-        """The node of a value; ``where`` it is, for messages and for the names of tensors."""
-        try:
-            return plain(value)
-        except KeyError:
-            pass
-        if id(value) in self._open:
-            raise InputError(f"save: {where} holds itself, which a model file cannot say")
-        if id(value) in self._seen:
-            return self._again(self._seen[id(value)])
-        if depth > DEEPEST:
-            raise InputError(
-                f"save: {where[:200]} is nested more than {DEEPEST} deep, which a model file does not hold"
-            )
-        self._held.append(value)
-        if _is_object(value):
-            return self._object(value, where)
-        self._open.add(id(value))
-        node = self._part(value, where, depth + 1)
-        self._open.discard(id(value))
-        self._seen[id(value)] = node
-        return node
+    def _walk(self, root: Any, at: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """All parts of a value that are not single values, with their outlines, each after what it holds itself."""
+        stack: list[tuple[Any, str, dict[str, Any] | None]] = [(root, at, None)]  # with the outline, if parts are done
+        open_ones: set[int] = set()
+        while stack:
+            value, where, node = stack.pop()
+            if node is not None:
+                yield value, node
+            elif is_single(value) or id(value) in self._places:
+                continue
+            elif id(value) in open_ones:
+                raise InputError(f"save: {where} holds itself, which a model file cannot say")
+            else:
+                node = self._stored(value, where) or outline(value, where)
+                open_ones.add(id(value))
+                stack.append((value, where, node))
+                for name, part in reversed([item for own in node.values() for item in _items(own)]):
+                    stack.append((part, f"{where}.{name}" if where else str(name), None))
 
-    def _again(self, node: dict[str, Any]) -> Node:
-        """A reference to what was met before; it moves to the table, if it is not there."""
-        if "ref" not in node:
-            self.objects.append(dict(node))
-            node.clear()
-            node["ref"] = len(self.objects) - 1
-        return dict(node)
-
-    def _part(self, value: Any, where: str, depth: int) -> dict[str, Any]:
+    def _stored(self, value: Any, where: str) -> dict[str, Any] | None:
+        """The node of what the tensor file holds."""
         if isinstance(value, Tensor):
             return self.tensors.tensor(value, where)
-        if type(value) is np.ndarray:
-            return self._array(value, where, depth)
-        if isinstance(value, tuple) and type(value) is not tuple:
-            return {"named": name_of(type(value), where), "values": self._each(value, where, depth)}
-        if type(value) in (list, tuple):
-            return {type(value).__name__: self._each(value, where, depth)}
-        if type(value) in (set, frozenset):
-            return {type(value).__name__: self._each(sorted(value, key=_rank), where, depth)}
-        if type(value) is dict:
-            return {"dict": [self._item(key, own, where, depth) for key, own in value.items()]}
-        if isinstance(value, (torch.Generator, np.random.RandomState)):
-            return self._generator(value, where)
-        if hasattr(value, "columns") and hasattr(value, "iloc"):
-            return {"frame": [[name, self.value(own, f"{where}.{name}", depth)] for name, own in frame_columns(value)]}
-        return self._callable(value, where, depth)
-
-    def _each(self, values: Any, where: str, depth: int) -> list[Node]:
-        return [self.value(own, f"{where}.{i}", depth) for i, own in enumerate(values)]
-
-    def _item(self, key: Any, value: Any, where: str, depth: int) -> list[Node]:
-        name = key if isinstance(key, str) else "key"
-        return [self.value(key, f"{where}.{name}", depth), self.value(value, f"{where}.{name}", depth)]
-
-    def _array(self, value: np.ndarray, where: str, depth: int) -> dict[str, Any]:
-        if value.dtype.kind == "O":
-            return {"objects": self._each(value.ravel().tolist(), where, depth), "shape": list(value.shape)}
-        if value.dtype.kind in "US":
-            return write_texts(value, where, self.tensors)
-        return self.tensors.array(value, where)
-
-    def _generator(self, value: Any, where: str) -> dict[str, Any]:
         if isinstance(value, torch.Generator):
             return {"generator": self.tensors.tensor(value.get_state(), where)}
-        kind, key, place, has_next, following = value.get_state()
-        if kind != "MT19937":
-            raise InputError(f"save: {where} is a RandomState of {kind}; give one of MT19937, or a seed")
-        return {"random state": [self.tensors.array(key, where), place, has_next, plain(following)]}
+        return self.tensors.array(value, where) if type(value) is np.ndarray and value.dtype.kind != "O" else None
 
-    def _callable(self, value: Any, where: str, depth: int) -> dict[str, Any]:
-        if isinstance(value, MethodType):
-            return {"method": value.__name__, "of": self.value(value.__self__, where, depth)}
-        if isinstance(value, partial):
-            parts = [self.value(part, where, depth) for part in (value.func, value.args, dict(value.keywords))]
-            return {"partial": parts}
-        if isinstance(value, (FunctionType, BuiltinFunctionType)):
-            return {"function": name_of(value, where)}
-        raise InputError(
-            f"save: {where} is of {type(value).__module__}.{type(value).__qualname__}, which a model file cannot hold"
-        )
+    def _field(self, part: Any) -> Node:
+        if isinstance(part, Parts):
+            return [self._value(own) for own in part]
+        return {name: self._value(own) for name, own in part.items()} if isinstance(part, Attributes) else part
 
-    def _object(self, value: Any, where: str) -> Node:
-        node: dict[str, Any] = {"class": name_of(type(value), where)}
-        self.objects.append(node)
-        reference = {"ref": len(self.objects) - 1}
-        self._seen[id(value)] = reference
-        own = classes().get(node["class"])
-        names = sorted(vars(value), key=_LAST.__contains__)
-        state = {name: vars(value)[name] for name in names if name not in _PASSING}
-        if isinstance(value, nn.Module):
-            node |= self._module(value, where)
-            state = {name: part for name, part in state.items() if name not in MODULE_FIELDS}
-        strange = sorted(set(state) - attributes_of(own)) if own is not None else []
-        if strange:
-            held = where or "the model"
-            kind = type(value).__name__
-            raise InputError(f"save: {held} has an attribute {strange[0]!r} that {kind} does not set: delete it")
-        node["state"] = {name: self.value(part, _inside(where, name)) for name, part in state.items()}
-        return dict(reference)
-
-    def _module(self, value: nn.Module, where: str) -> dict[str, Any]:
-        if any(vars(value).get(name) for name in _HOOKS):
-            raise InputError(f"save: {where} has hooks, which a model file cannot hold: remove them")
-        parts: Mapping[str, Mapping[str, Any]] = {
-            "parameters": value._parameters,
-            "buffers": value._buffers,
-            "modules": value._modules,
-        }
-        found: dict[str, Any] = {
-            kind: {name: self.value(part, _inside(where, name)) for name, part in named.items()}
-            for kind, named in parts.items()
-            if named
-        }
-        passing = sorted(value._non_persistent_buffers_set)
-        return found | ({"passing": passing} if passing else {}) | ({} if value.training else {"training": False})
+    def _value(self, value: Any) -> Node:
+        return write_value(value) if is_single(value) else {"ref": self._places[id(value)]}
 
 
-def _is_object(value: Any) -> bool:
-    """Whether it is an object of a class whose state is its attributes."""
-    others = (Tensor, np.ndarray, tuple, FunctionType, MethodType, partial, torch.Generator, np.random.RandomState)
-    if isinstance(value, (*others, type)) or not hasattr(value, "__dict__"):
-        return False
-    return not (hasattr(value, "iloc") or type(value).__module__ == "builtins")
-
-
-def _inside(where: str, name: str) -> str:
-    return f"{where}.{name}" if where else name
-
-
-def _rank(value: Any) -> tuple[str, str]:
-    return type(value).__name__, repr(value)
+def _items(part: Any) -> Iterable[tuple[Any, Any]]:
+    """The values in a field of an outline, with their names."""
+    return part.items() if isinstance(part, Attributes) else enumerate(part) if isinstance(part, Parts) else ()

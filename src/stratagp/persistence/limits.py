@@ -1,14 +1,17 @@
-"""How much work the numbers of a model file may ask for: sizes are those of tensors that the file has, or modest."""
+"""How much memory and work a model file may ask for: what is in proportion to the file, or modest."""
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from stratagp.errors import ModelFileError
 from stratagp.kernels import Kernel, SimilarPairs
@@ -25,88 +28,68 @@ _OF_ANY |= {"column", "columns", "index", "scale"}  # which are told, start gene
 _PAIRS = 10**7  # features of one sequence under SimilarPairs
 _POINTS = 5000  # between which covariances are computed although the file holds no such matrix
 _COVARIANCES = 10**8  # of all functions of a layer
+_ROOM, _TIMES = 2**25, 10  # numbers that constructors may make, beside those of the file so many times
+_MAKERS = {"arange", "empty", "eye", "expand", "full", "linspace", "new_empty", "new_full", "new_ones", "new_zeros"}
+_MAKERS |= {"ones", "rand", "randint", "randn", "randperm", "repeat", "repeat_interleave", "tile", "zeros"}
+_SHARED, _MEETINGS = 10, 10**4  # times that objects are met on the average, and so many beside these
+_GROWTH = 10**6  # values that shared lists may stand for, beside those that are written: to hash them takes as long
+_DEEPEST = 100  # lists in lists
+_ALIKE = 64  # members of a set that have one hash: each is compared with all others
 
 
-def axes(tensors: Iterable[Tensor]) -> set[int]:
-    """All lengths of axes of tensors that hold something; an empty one may be of any shape, at no cost.
+class Sizes:
+    """What tensors say about sizes: the lengths of axes, and the side of the largest matrix; empty ones say nothing."""
 
-    >>> import torch
-    >>> sorted(axes([torch.zeros(2, 3), torch.zeros(0, 10**12)]))
-    [2, 3]
-    """
-    return {n for tensor in tensors if tensor.numel() for n in tensor.shape}
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        full = [tensor for tensor in tensors if tensor.numel()]
+        self.axes = {n for tensor in full for n in tensor.shape}
+        self.square = max((min(tensor.shape[-2:]) for tensor in full if tensor.dim() > 1), default=0)
 
+    def check(self, cls: type, key: str, value: Any) -> None:
+        """Refuse a whole number of an object that is neither modest nor the length of an axis.
 
-def largest_square(tensors: Iterable[Tensor]) -> int:
-    """The side of the largest matrix among tensors, by the shorter of its last two axes.
+        Options of estimators are free: training reads them, prediction does not. So are objects of other libraries.
+        """
+        if key in _OF_ANY or cls not in _own():
+            return
+        most, count = _OF_MANY.get(key, _MODEST), _whole(value)
+        smooth = isinstance(value, float) and abs(value) > _SMOOTHEST and issubclass(cls, Kernel)
+        if smooth or (abs(count) > most and count not in self.axes):
+            limit = int(_SMOOTHEST) if smooth else most
+            what = f"{key[:40]} of a {cls.__name__} is {str(value)[:40]}"
+            raise ModelFileError(f"{what}: a model file has numbers up to {limit} there")
 
-    >>> import torch
-    >>> largest_square([torch.zeros(9), torch.zeros(2, 7, 5)])
-    5
-    """
-    return max((min(tensor.shape[-2:]) for tensor in tensors if tensor.dim() > 1 and tensor.numel()), default=0)
+    def check_points(self, owner: Any) -> None:
+        """Refuse sizes of an object that are fine one by one, but not together.
 
-
-def refuse_large(owner: Any, key: str, value: Any, sizes: set[int]) -> None:
-    """Refuse a whole number of an object that is neither modest nor a size of the tensors of the file.
-
-    Arguments of estimators are free, as training reads them and prediction does not; so are objects of other libraries.
-    """
-    if type(owner) not in _own() or hasattr(owner, "get_params") or key in _OF_ANY:
-        return
-    most = _OF_MANY.get(key, _MODEST)
-    count = _whole(value)
-    smooth = isinstance(value, float) and abs(value) > _SMOOTHEST and "kernels" in type(owner).__module__
-    if smooth or (abs(count) > most and count not in sizes):
-        most = int(_SMOOTHEST) if smooth else most
-        kind = type(owner).__name__
-        raise ModelFileError(
-            f"{key[:40]} of a {kind} is {str(value)[:40]}: a model file has numbers up to {most} there"
-        )
-
-
-def refuse_wide(owner: Any, square: int) -> None:
-    """Refuse sizes of an object that are fine one by one, but not together.
-
-    A matrix between inducing points may be computed where the file holds one of that side (``square``), as of a full
-    covariance, or where it is modest.
-    """
-    if type(owner) not in _own():
-        return
-    kind, z = type(owner).__name__, getattr(owner, "z", None)
-    if isinstance(owner, SimilarPairs):
-        if owner.d * owner.positions * owner.root.shape[-1] ** 2 > _PAIRS:
+        A matrix between inducing points may be computed where the file holds one of that side, as of a full covariance,
+        or where it is modest; the covariances of all functions that a kernel speaks of count.
+        """
+        if type(owner) not in _own():
+            return
+        kind, z, kernel = type(owner).__name__, getattr(owner, "z", None), getattr(owner, "kernel", None)
+        if isinstance(owner, SimilarPairs) and owner.d * owner.positions * owner.root.shape[-1] ** 2 > _PAIRS:
             raise ModelFileError(f"d and positions of a {kind} ask for more than {_PAIRS} features of a sequence")
-    elif isinstance(owner, RegularGrid):
-        _refuse_points(kind, owner.size, square)
-    elif isinstance(z, Tensor) and z.dim() > 1:
-        _refuse_points(kind, z.shape[-2], square, getattr(owner, "kernel", None), z)
-
-
-def _refuse_points(kind: str, count: int, square: int, kernel: Any = None, z: Tensor | None = None) -> None:
-    """Refuse too many points; of a kernel, the covariances of all functions that it speaks of count."""
-    if count <= square:
-        return
-    functions = 1
-    if count <= _POINTS and isinstance(kernel, Kernel) and z is not None:
-        with torch.no_grad():
-            functions = kernel(z[..., :1, :]).numel()
-    if count > _POINTS or functions * count**2 > _COVARIANCES:
-        raise ModelFileError(
-            f"there are {count} inducing points of {functions} functions in an object {kind}, and the file no matrix "
-            f"of that size: it may have {_POINTS} points, and {_COVARIANCES} covariances in all"
-        )
+        points = z if isinstance(z, Tensor) and z.dim() > 1 else None
+        count = owner.size if isinstance(owner, RegularGrid) else 0 if points is None else points.shape[-2]
+        functions = 1
+        if self.square < count <= _POINTS and isinstance(kernel, Kernel) and points is not None:
+            with torch.no_grad():
+                functions = kernel(points[..., :1, :]).numel()
+        if count > self.square and (count > _POINTS or functions * count**2 > _COVARIANCES):
+            raise ModelFileError(
+                f"there are {count} inducing points of {functions} functions in an object {kind}, and the file no "
+                f"matrix of that size: it may have {_POINTS} points, and {_COVARIANCES} covariances in all"
+            )
 
 
 @cache
 def _own() -> frozenset[type]:
-    return frozenset(classes().values())
+    return frozenset(cls for cls in classes().values() if "get_params" not in dir(cls))
 
 
 def _whole(value: Any) -> int:
     """The number that a loop would go by: also one that stands in an array."""
-    if isinstance(value, (str, bytes, float)) or not hasattr(value, "__index__"):
-        return 0
     try:
         return operator.index(value)
     except (TypeError, ValueError, RuntimeError):
@@ -119,17 +102,71 @@ def check_layer(layer: nn.Module) -> None:
     They say how large results are, of an adaptive pooling for example.
     """
     kind = next((base for base in type(layer).__mro__ if base.__module__.startswith("torch.nn.modules")), nn.Module)
-    if kind is nn.Module:
-        return
-    sizes = axes((*layer.parameters(False), *layer.buffers(False)))
-    for name, value in vars(layer).items():
-        if not name.startswith("_") or name == "_reversed_padding_repeated_twice":
-            for own in _numbers(value):
-                if abs(own) > _SMALL and own not in sizes:
-                    raise ModelFileError(f"{name} of a layer torch.nn.{kind.__name__} does not fit its tensors")
+    sizes = Sizes((*layer.parameters(False), *layer.buffers(False))).axes
+    for name, value in vars(layer).items() if kind is not nn.Module else ():
+        numbers = [own for own in (value if isinstance(value, (tuple, list)) else [value]) if type(own) is int]
+        if any(abs(own) > _SMALL and own not in sizes for own in numbers):
+            raise ModelFileError(f"{name} of a layer torch.nn.{kind.__name__} does not fit its tensors")
 
 
-def _numbers(value: Any) -> Iterable[int]:
-    if isinstance(value, (list, tuple)):
-        return [own for part in value[:_SMALL] for own in _numbers(part)]
-    return [value] if type(value) is int else []
+class Allocations(TorchFunctionMode):
+    """While it is on, tensors may be made of so many numbers in all, and none before its size is known to be fine."""
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        super().__init__()
+        self._left = _ROOM + _TIMES * sum(tensor.numel() for tensor in tensors)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call a function of torch, unless the sizes that it is given are too large."""
+        kwargs, name = kwargs or {}, func.__name__
+        if name in _MAKERS:
+            rest = args[1:] if args and isinstance(args[0], Tensor) else args
+            given = kwargs.get("size", next((part for part in rest if isinstance(part, (tuple, list))), rest))
+            sizes = [abs(n) for n in given if type(n) is int] * (2 if name == "eye" and len(rest) == 1 else 1)
+            asked = sum(sizes) if name in ("arange", "linspace") else math.prod(sizes)
+            self._take(asked * (args[0].numel() if name in ("repeat", "tile") else 1), 0)
+        found = func(*args, **kwargs)
+        self._take(0, found.numel() if isinstance(found, Tensor) else 0)
+        return found
+
+    def _take(self, asked: int, made: int) -> None:
+        if max(asked, made) > self._left:
+            raise ModelFileError("its arguments ask for more memory than the file accounts for")
+        self._left -= made
+
+
+def refuse_growth(table: Any) -> None:
+    """Refuse a table whose entries share parts so that what they stand for is far more than what is written.
+
+    An entry stands for what it holds, and for all that its references stand for, each time: evaluations meet them so.
+    """
+    if not isinstance(table, list) or not table or not all(isinstance(entry, dict) for entry in table):
+        raise ModelFileError("its objects are no list of objects")
+    written = 0
+    objects: list[int] = []
+    values: list[int] = []
+    depths: list[int] = []
+    for i, entry in enumerate(table):
+        parts = [part for own in entry.values() for part in _listed(own)]
+        places = [part["ref"] for part in parts if isinstance(part, dict) and type(part.get("ref")) is int]
+        below = [place for place in places if 0 <= place < i]
+        written += len(parts)
+        objects.append(("class" in entry) + sum(objects[place] for place in below))
+        values.append(len(parts) + sum(values[place] for place in below))
+        depths.append(0 if "class" in entry else 1 + max((depths[place] for place in below), default=0))
+        if objects[i] > _SHARED * len(table) + _MEETINGS:
+            raise ModelFileError("shared parts in it stand for too many")
+        if values[i] - written > _GROWTH or depths[i] > _DEEPEST:
+            raise ModelFileError("shared lists in it stand for too many values, or are nested too deep")
+
+
+def _listed(content: Any) -> Iterable[Any]:
+    return content.values() if isinstance(content, dict) else content if isinstance(content, list) else [content]
+
+
+def refuse_alike(values: list[Any]) -> None:
+    """Refuse members of a set, or keys, that were chosen to have one hash, as multiples of ``2^61 − 1`` have."""
+    if len(values) > _ALIKE:
+        _, counts = np.unique(np.fromiter(map(hash, values), np.int64, len(values)), return_counts=True)
+        if counts.max() > _ALIKE:
+            raise ModelFileError("a set in it, or the keys of a dictionary, cannot be told apart quickly")

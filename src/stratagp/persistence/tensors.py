@@ -1,7 +1,7 @@
 """Tensors and arrays as named entries of a safetensors file, with their memory layout, and back.
 
 Products of matrices may differ in the last bit with the layout of their factors, so that a transposed matrix comes
-back transposed. Tensors that share memory share it again.
+back transposed. Tensors that share memory share it again. An array of texts is the bytes that it takes in memory.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from stratagp.errors import InputError, ModelFileError
-from stratagp.persistence.limits import axes
-from stratagp.persistence.nodes import Node, size, texts
+from stratagp.persistence.values import Node, listed, size, text
 
 _NUMBERS = re.compile(r"[<|](b1|[iu][1248]|f[248])|<[mM]8\[\d*[A-Za-z]+\]")
+_TEXTS = re.compile(r"<U\d{1,6}|\|S\d{1,6}")
+_LAST_LETTER = 0x10FFFF
 _WASTE = 2  # times the size of a tensor that the memory it is a view of may have, to be stored as a whole
 _MOST_AXES = 16
 _LONGEST_NAME = 200  # letters; names of columns may have more
@@ -44,42 +45,39 @@ class TensorWriter:
     def _place(self, value: Tensor, where: str) -> dict[str, Any]:
         self._held.append(value)
         memory = value.untyped_storage()
-        key = memory.data_ptr(), value.dtype
-        room = memory.nbytes() // value.element_size()
+        key, room = (memory.data_ptr(), value.dtype), memory.nbytes() // value.element_size()
         whole = value.is_contiguous() and value.storage_offset() == 0 and room == value.numel()
-        if value.numel() and key in self._places:
-            return self._view(value, self._places[key])
-        dense = all(step for step, n in zip(value.stride(), value.shape, strict=True) if n > 1)
-        where = self._free(where)
-        if not whole and (not dense or room > _WASTE * value.numel()):
-            self.named[where] = value.clone(memory_format=torch.contiguous_format)
-            return {"tensor": where}
-        self.named[where] = value if whole else torch.empty(0, dtype=value.dtype).set_(memory)
-        self._places[key] = where
-        return {"tensor": where} if whole else self._view(value, where)
-
-    def _free(self, where: str) -> str:
-        """A name that no tensor has: a key of a dictionary and its value are met at one place."""
-        where = where[:_LONGEST_NAME]
-        others = (f"{where}.{i}" for i in count(len(self.named)))
-        return next(name for name in chain([where], others) if name not in self.named)
-
-    def _view(self, value: Tensor, name: str) -> dict[str, Any]:
-        stored = self.named[name]
-        if stored.shape == value.shape and stored.stride() == value.stride():
+        if not value.numel() or key not in self._places:
+            where = self._free(where)
+            dense = all(step for step, n in zip(value.stride(), value.shape, strict=True) if n > 1)
+            if not whole and (not dense or room > _WASTE * value.numel()):
+                self.named[where] = value.clone(memory_format=torch.contiguous_format)
+                return {"tensor": where}
+            self.named[where] = value if whole else torch.empty(0, dtype=value.dtype).set_(memory)
+            self._places[key] = where
+        name = self._places[key]
+        if self.named[name].shape == value.shape and self.named[name].stride() == value.stride():
             return {"tensor": name}
         layout = {"shape": list(value.shape), "stride": list(value.stride()), "offset": value.storage_offset()}
         return {"tensor": name, **layout}
 
+    def _free(self, where: str) -> str:
+        """A name that no tensor has: a key of a dictionary and its value are met at one place."""
+        names = chain([where[:_LONGEST_NAME]], (f"{where[:_LONGEST_NAME]}.{i}" for i in count(len(self.named))))
+        return next(name for name in names if name not in self.named)
+
     def array(self, value: np.ndarray, where: str) -> Node:
-        """The node of an array of numbers, dates or durations."""
-        if value.dtype.kind not in "biufmM" or value.dtype.itemsize > 8 or value.dtype.byteorder == ">":
-            raise InputError(f"save: {where} is an array of {value.dtype}, which a model file cannot hold: convert it")
-        where = self._free(where)
-        turned = value.flags.f_contiguous and not value.flags.c_contiguous
-        flat = np.ascontiguousarray(value.T if turned else value).reshape(value.T.shape if turned else value.shape)
-        self.named[where] = torch.from_numpy(flat.view(_stored_as(flat.dtype)).copy())
-        return {"array": where, "dtype": value.dtype.str} | ({"order": "F"} if turned else {})
+        """The node of an array of numbers, dates, durations or texts."""
+        shape, dtype = {}, value.dtype
+        if dtype.kind in "US":
+            dtype, shape = dtype.newbyteorder("<"), {"shape": list(value.shape)}
+            value = np.frombuffer(value.astype(dtype).tobytes(), np.uint8)
+        elif dtype.kind not in "biufmM" or dtype.itemsize > 8 or dtype.byteorder == ">":
+            raise InputError(f"save: {where} is an array of {dtype}, which a model file cannot hold: convert it")
+        held = value.view(_stored_as(value.dtype))
+        plain = held.flags.writeable and min(held.strides, default=0) >= 0
+        stored = self.tensor(torch.from_numpy(held if plain else held.copy(order="K")), where)
+        return {"array": stored, "dtype": dtype.str, **shape}
 
 
 def _stored_as(dtype: np.dtype) -> np.dtype:
@@ -93,61 +91,71 @@ class TensorReader:
     def __init__(self, named: dict[str, Tensor]) -> None:
         self.named = named
         self._made: dict[str, Tensor] = {}
-        self.used: set[str] = set()
-        self._arrays: set[str] = set()  # of which there are copies
+        self._given: list[tuple[Tensor, Tensor]] = []
 
     @property
-    def sizes(self) -> set[int]:
-        """All numbers that are the length of an axis of a tensor that is not empty."""
-        return axes(self.named.values())
+    def unused(self) -> list[str]:
+        """The names that nothing refers to."""
+        return sorted(self.named.keys() - self._made.keys())
 
     def _find(self, name: Any) -> Tensor:
-        texts(name)
-        if name not in self.named:
+        if text(name) not in self.named:
             raise ModelFileError(f"there is no tensor {name!r} in the tensor file")
-        self.used.add(name)
         if name not in self._made:
             self._made[name] = self.named[name].clone()
         return self._made[name]
 
     def tensor(self, node: dict[str, Any]) -> Tensor:
         """The tensor of a node."""
-        known = {"tensor", "shape", "stride", "offset", "parameter", "gradient"}
-        if (
-            not node.keys() <= known
-            or ("shape" in node) != ("stride" in node)
-            or ("shape" in node) != ("offset" in node)
-        ):
+        layout = node.keys() & {"shape", "stride", "offset"}
+        known = {"tensor", "parameter", "gradient"} | layout
+        if not node.keys() <= known or len(layout) not in (0, 3):
             raise ModelFileError(f"the tensor {str(node['tensor'])[:80]!r} has unknown or missing fields")
         found = self._find(node["tensor"])
-        if "shape" in node:
+        if layout:
             found = _view(found, node)
         gradient = node.get("gradient") is True and found.is_floating_point()
-        if node.get("parameter") is True:
-            return nn.Parameter(found, requires_grad=gradient)
-        return found.view_as(found).requires_grad_(gradient)
+        parameter = node.get("parameter") is True
+        made = nn.Parameter(found, gradient) if parameter else found.view_as(found).requires_grad_(gradient)
+        self._given.append((made, found))
+        return made
+
+    def restore(self) -> None:
+        """Undo what was done to tensors since they were given."""
+        for name, memory in self._made.items():
+            memory.copy_(self.named[name])
+        for made, found in self._given:
+            made.data = found
 
     def array(self, node: dict[str, Any]) -> np.ndarray:
         """The array of a node."""
-        kind: Any = node.get("dtype")
-        texts(kind)
-        stored = self._find(node["array"]).numpy()
-        if not node.keys() <= {"array", "dtype", "order"} or not _NUMBERS.fullmatch(kind):
-            raise ModelFileError(f"the array {node['array']!r} has unknown fields")
-        if node["array"] in self._arrays:
-            raise ModelFileError(f"two arrays in it are the tensor {node['array'][:80]!r}: a shared one is a reference")
-        self._arrays.add(node["array"])
-        dtype = np.dtype(kind)
-        if stored.dtype != _stored_as(dtype):
-            raise ModelFileError(f"the tensor {node['array']!r} is of {stored.dtype}, but {_stored_as(dtype)} is due")
-        found = stored.view(dtype).copy()
-        return found.T if node.get("order") == "F" else found
+        kind, stored = text(node.get("dtype")), self.tensor(node["array"]).numpy()
+        if node.keys() == {"array", "dtype", "shape"} and _TEXTS.fullmatch(kind):
+            return _texts(stored, np.dtype(kind), [size(n) for n in listed(node["shape"])])
+        if (
+            node.keys() != {"array", "dtype"}
+            or not _NUMBERS.fullmatch(kind)
+            or stored.dtype != _stored_as(np.dtype(kind))
+        ):
+            raise ModelFileError(
+                f"an array of {kind[:40]!r} in it has unknown fields, or is a tensor of {stored.dtype}"
+            )
+        return stored.view(np.dtype(kind))
+
+
+def _texts(stored: np.ndarray, dtype: np.dtype, shape: list[int]) -> np.ndarray:
+    """The array of texts whose memory was stored."""
+    if stored.dtype != np.uint8 or stored.ndim != 1 or len(stored) != math.prod(shape) * dtype.itemsize:
+        raise ModelFileError("an array of texts in it has another size than its letters")
+    if dtype.kind == "U" and stored.view("<u4").max(initial=0) > _LAST_LETTER:
+        raise ModelFileError("an array of texts in it has letters that are none")
+    return stored.view(dtype).reshape(shape)
 
 
 def _view(stored: Tensor, node: dict[str, Any]) -> Tensor:
     """A view of the memory of a tensor that stays inside of it and sees no more numbers than it has."""
     room = stored.numel()
-    shape, stride = ([size(n, room + 1) for n in node[key]] for key in ("shape", "stride"))
+    shape, stride = ([size(n, room + 1) for n in listed(node[key])] for key in ("shape", "stride"))
     offset, numbers = size(node["offset"], room + 1), math.prod(shape)
     last = offset + sum((n - 1) * step for n, step in zip(shape, stride, strict=True)) if numbers else 0
     if len(shape) > _MOST_AXES or numbers > room or last >= max(room, 1):

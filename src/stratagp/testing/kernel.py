@@ -10,15 +10,16 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 
+from stratagp.errors import UnsupportedError
 from stratagp.kernels import Kernel
 
 
 def check_kernel(kernel: Kernel, x: Any, z: Any = None, *, gradients: bool = True, functions: bool = True) -> None:
     """Assert that a kernel is a covariance function and works in every model.
 
-    Checks symmetry, positive semi-definiteness, ``diag``, gradients of parameters and inputs by finite differences,
-    float32 against float64, the function axis, a round trip through ``state_dict``, and printing. The kernel is not
-    changed.
+    Checks symmetry, positive semi-definiteness, ``diag``, the formula ``plain`` where there is one, gradients of
+    parameters and inputs by finite differences, float32 against float64, the function axis, a round trip through
+    ``state_dict``, and printing. The kernel is not changed.
 
     Arguments:
         kernel: the kernel to check, ready to evaluate (bound to its columns).
@@ -33,6 +34,7 @@ def check_kernel(kernel: Kernel, x: Any, z: Any = None, *, gradients: bool = Tru
     x, z = (torch.as_tensor(points) if hasattr(points, "__array__") else points for points in (x, z))
     z = x[: max(1, len(x) // 2)] if z is None else z
     _check_matrix(kernel, x, z)
+    _check_plain(kernel, x, z)
     _check_parameter_gradients(kernel, x, z)
     if kernel.takes_tensors:
         if gradients:
@@ -57,6 +59,18 @@ def _check_matrix(kernel: Kernel, x: Any, z: Any) -> None:
         _close(kernel(x, few), full[..., : len(few)], scale, "k(x, some rows of x) is not a part of k(x)")
         _close(diagonal, full.diagonal(dim1=-2, dim2=-1), scale, "diag(x) is not the diagonal of k(x, x)")
     _check_definite(kernel, full)
+
+
+def _check_plain(kernel: Kernel, x: Any, z: Any) -> None:
+    """The formula that exported graphs hold, where the kernel has one."""
+    with torch.no_grad():
+        try:
+            plain = kernel.plain(x.double(), z.double()) if isinstance(x, Tensor) else None
+        except UnsupportedError:
+            return
+        if plain is not None:
+            cross = kernel(x, z)
+            _close(plain, cross, float(cross.abs().max()) + 1e-300, "plain(x, z) is not k(x, z)", 1e-6)
 
 
 def _check_definite(kernel: Kernel, matrix: Tensor) -> None:

@@ -46,6 +46,8 @@ class ImageInputs(Inputs):
         self.columns = []
         self.source = []
         self.shape: tuple[int, ...] = ()
+        self.centre: Tensor | None = None
+        self.scale: Tensor | None = None
 
     def learn(self, estimator: BaseEstimator, X: Any) -> Points:
         """Learn from the training images, and return them as points ``n c h w``."""

@@ -31,7 +31,10 @@ class TableInputs(Inputs):
 
     def __init__(self, options: InputOptions) -> None:
         self.options = options
+        self.encoder: TableEncoder | None = None
         self.imputer: GaussianImputer | None = None
+        self.centre: Tensor | None = None
+        self.scale: Tensor | None = None
         self.columns = []
         self.source = []
 

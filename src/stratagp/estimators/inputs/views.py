@@ -11,6 +11,7 @@ import torch
 from sklearn.base import BaseEstimator, clone
 from torch import Tensor
 
+from stratagp.data import TableEncoder
 from stratagp.data.tables import is_frame, pandas_like
 from stratagp.errors import InputError
 from stratagp.estimators.inputs.base import InputOptions, Inputs, Points, forget_columns
@@ -42,15 +43,15 @@ class ViewInputs(Inputs):
     Objects become rows of their similarities to some of them (:class:`~stratagp.kernels.Anchors`).
 
     Arguments:
-        views: columns of each view, as a slice, a name, a number or a list of these; a mapping gives the views names.
+        asked: columns of each view, as a slice, a name, a number or a list of these; a mapping gives the views names.
             None for one table without views, or for ``X`` that is a mapping or a list of views itself.
         given: kernels of views, by name or in their order; a view with a kernel over objects is a list of these.
 
     After ``learn``, ``views`` tells which encoded columns each view has, by its name; None where there are no views.
     """
 
-    def __init__(self, options: InputOptions, views: Any = None, given: Any = None) -> None:
-        self.options, self.asked, self.given = options, views, given
+    def __init__(self, options: InputOptions, asked: Any = None, given: Any = None) -> None:
+        self.options, self.asked, self.given = options, asked, given
         self.table = TableInputs(options)
         self.table_reader: BaseEstimator | None = None  # whose columns are those of the table alone
         self.own_kernels: dict[str, Kernel | None] = {}
@@ -58,6 +59,10 @@ class ViewInputs(Inputs):
         self.views: dict[str, list[int]] | None = None
         self.anchors: dict[str, Anchors] = {}
         self.readers: dict[str, ObjectReader] = {}  # of the views of objects
+        self.encoder: TableEncoder | None = None
+        self.centre: Tensor | None = None
+        self.scale: Tensor | None = None
+        self.takes_views = False
         self.frame: list[str] | None = None  # the names of its columns, if it was one that views were columns of
         self.columns = []
         self.source = []
@@ -272,6 +277,7 @@ class AnchoredObjects(Inputs):
     """
 
     def __init__(self, options: InputOptions, kernel: Kernel) -> None:
+        self.options, self.kernel = options, kernel
         self.inside = ViewInputs(options, None, {_ONE: kernel})
         self.columns = []
         self.source = []

@@ -53,6 +53,10 @@ class Sum(WithExpectations):
             total = total + part(x, z)
         return total
 
+    def plain(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """The sum of the parts' formulas."""
+        return reduce(torch.add, (part.plain(x, z) for part in self.parts))
+
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
         """The sum of the parts' diagonals."""
         return reduce(torch.add, (part.diag(x) for part in self.parts))
@@ -94,6 +98,10 @@ class Product(WithExpectations):
             total = total * part(x, z)
         return total
 
+    def plain(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """The product of the parts' formulas."""
+        return reduce(torch.mul, (part.plain(x, z) for part in self.parts))
+
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
         """The product of the parts' diagonals."""
         first, *rest = [part.diag(x) for part in self.parts]
@@ -131,6 +139,10 @@ class Power(WithExpectations):
     def forward(self, x: Any, z: Any) -> Float[Tensor, "*q n m"]:
         """The power of the base kernel's matrix, entry by entry."""
         return self.base(x, z) ** self.exponent
+
+    def plain(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """The power of the base kernel's formula."""
+        return self.base.plain(x, z) ** self.exponent
 
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
         """The power of the base kernel's diagonal."""

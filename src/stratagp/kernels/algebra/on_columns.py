@@ -67,6 +67,10 @@ class OnColumns(WithExpectations):
         chosen = self._take(x)
         return self.base(chosen, chosen if z is x else self._take(z))
 
+    def plain(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """The formula of the base kernel, of the chosen columns."""
+        return self.base.plain(self._take(x), self._take(z))
+
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
         """The base kernel's diagonal on the chosen columns."""
         return self.base.diag(self._take(self._points(x, "x")))

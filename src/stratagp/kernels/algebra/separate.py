@@ -40,6 +40,10 @@ class Separate(Kernel):
         """The parts' matrices, stacked; points with a function axis go to their own part."""
         return torch.stack([part(_own(x, i), _own(z, i)) for i, part in enumerate(self.parts)])
 
+    def plain(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "q n m"]:
+        """The parts' formulas, stacked."""
+        return torch.stack([part.plain(_own(x, i), _own(z, i)) for i, part in enumerate(self.parts)])
+
     def diag(self, x: Any) -> Float[Tensor, "q n"]:
         """The parts' diagonals, stacked."""
         return torch.stack([part.diag(_own(x, i)) for i, part in enumerate(self.parts)])

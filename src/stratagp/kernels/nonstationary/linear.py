@@ -37,6 +37,8 @@ class Linear(WithExpectations):
         """One product, with ``z`` scaled."""
         return x @ (self.variance * z).mT
 
+    plain = forward
+
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
         """``Σ_d v_d x_d²``."""
         return (self.variance * self._points(x, "x").square()).sum(-1)
@@ -88,6 +90,8 @@ class Polynomial(Kernel):
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """One product and one power."""
         return (x @ (self.variance * z).mT + self.offset) ** self.degree
+
+    plain = forward
 
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
         """``(Σ_d v_d x_d² + offset)^degree``."""

@@ -36,6 +36,10 @@ class Constant(WithExpectations):
         batch = torch.broadcast_shapes(x.shape[:-2], z.shape[:-2], self.variance.shape[:-2])
         return self.variance.expand(*batch, x.shape[-2], z.shape[-2])
 
+    def plain(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """The variance everywhere."""
+        return self.variance + 0 * (x[..., :1] + z[..., :1].mT)
+
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
         """The variance, at every row."""
         return constant_diag(self.variance, self._points(x, "x"))

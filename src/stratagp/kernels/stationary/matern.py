@@ -87,6 +87,16 @@ class Matern(Stationary):
             return super().forward(x, z)
         return matern_kernel(x, z, math.sqrt(2 * self.nu) / self.lengthscale, self.variance, self._order)
 
+    def plain(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """The closed forms."""
+        if self._order is None:
+            return super().plain(x, z)
+        return self._plain(self._closed, x, z)
+
+    def _closed(self, r2: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        q = torch.sqrt(2 * self.nu * r2)
+        return (1 + (q if self.nu > 1 else 0) + (q.square() / 3 if self.nu > 2 else 0)) * torch.exp(-q)
+
     @property
     def _order(self) -> int | None:
         """0, 1 or 2 where ``ν`` is fixed at 1/2, 3/2 or 5/2."""

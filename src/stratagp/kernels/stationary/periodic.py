@@ -12,7 +12,7 @@ from torch import Tensor
 from stratagp.kernels.base import Kernel
 from stratagp.kernels.feature_maps import FeatureMap, Rng, Wave, check_request, drawn_features
 from stratagp.kernels.spectral import normal
-from stratagp.kernels.stationary.scaled_distance import RBF, constant_diag
+from stratagp.kernels.stationary.scaled_distance import RBF, constant_diag, plain_sqdist
 from stratagp.linalg import gaussian_kernel
 from stratagp.parameters import UNSET, Parameter, Unset, Value, per_column, positive
 
@@ -101,6 +101,11 @@ class Periodic(Kernel):
         left = self._on_circles(x)
         right = left if z is x else self._on_circles(z)
         return gaussian_kernel(left, right, self._weight(), self.variance)
+
+    def plain(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """The formula, on the circles."""
+        r2 = plain_sqdist(self._on_circles(x), self._on_circles(z), self._weight())
+        return self.variance * torch.exp(-0.5 * r2)
 
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
         """The variance, at every row."""

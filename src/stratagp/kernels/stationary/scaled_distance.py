@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -56,6 +57,10 @@ class Stationary(Kernel):
         """The variance, at every row."""
         return constant_diag(self.variance, self._points(x, "x"))
 
+    def _plain(self, profile: Callable[[Tensor], Tensor], x: Tensor, z: Tensor) -> Float[Tensor, "*q n m"]:
+        """``variance · ρ(r²)``, with a correlation that torch can trace."""
+        return self.variance * profile(plain_sqdist(x, z, 1 / self.lengthscale))
+
     def random_features(self, n_features: int, dim: int, generator: Rng = None) -> FeatureMap:
         """``√(variance/M) [cos(xω), sin(xω)]`` with ``M = n_features`` draws from the spectral density."""
         check_request(self, n_features, dim)
@@ -75,6 +80,20 @@ class Stationary(Kernel):
     def _spread(self, uniform: Float[Tensor, "f 1"]) -> Float[Tensor, "..."]:
         """A factor of the frequencies that depends on a learnt shape, from uniform draws; usually 1."""
         return torch.ones_like(uniform)
+
+
+def plain_sqdist(
+    x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"], weight: Float[Tensor, "..."]
+) -> Float[Tensor, "*q n m"]:
+    """``Σ w² (x − z)²`` from the norms of centred points.
+
+    >>> plain_sqdist(torch.tensor([[1.0], [4.0]]), torch.tensor([[2.0]]), torch.tensor(2.0)).tolist()
+    [[4.0], [16.0]]
+    """
+    centre = z.mean(-2, keepdim=True)
+    a, b = (x - centre) * weight, (z - centre) * weight
+    norms = a.square().sum(-1, keepdim=True) + b.square().sum(-1, keepdim=True).mT
+    return (norms - 2 * (a @ b.mT)).clamp_min(0)
 
 
 def constant_diag(variance: Float[Tensor, "..."], x: Float[Tensor, "*qx n d"]) -> Float[Tensor, "*q n"]:
@@ -100,6 +119,10 @@ class RBF(WithExpectations, Stationary):
         """The same formula as one fused operation: the hot path of every model."""
         return gaussian_kernel(x, z, 1 / self.lengthscale, self.variance)
 
+    def plain(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """The formula."""
+        return self._plain(self.profile, x, z)
+
     def terms(self, dim: int) -> list[Term]:
         """One bell, with the precision ``1/ℓ²``."""
         return [Term(self.variance, row(self.lengthscale.pow(-2), dim))]
@@ -124,6 +147,10 @@ class Exponential(Stationary):
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """The same formula as one fused operation."""
         return matern_kernel(x, z, 1 / self.lengthscale, self.variance, 0)
+
+    def plain(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """The formula."""
+        return self._plain(lambda r2: torch.exp(-r2.sqrt()), x, z)
 
     def _draw_frequencies(self, n: int, dim: int, generator: Rng) -> Float[Tensor, "n dim"]:
         return student_frequencies(0.5, n, dim, generator)
@@ -153,6 +180,10 @@ class RationalQuadratic(Stationary):
     def profile(self, r2: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """``(1 + r²/(2α))^(−α)``."""
         return torch.exp(-self.alpha * torch.log1p(r2 / (2 * self.alpha)))
+
+    def plain(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+        """The formula."""
+        return self._plain(self.profile, x, z)
 
     def _draw_frequencies(self, n: int, dim: int, generator: Rng) -> Float[Tensor, "n dim"]:
         return normal(n, dim, generator)

@@ -13,14 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from stratagp.errors import UnsupportedError
+from stratagp.export.layer_graphs import layer_graph
+from stratagp.export.process_graphs import frozen_kernel, process_of_classes, process_of_posterior
 from stratagp.likelihoods import GaussianNoise, Likelihood, Mixed, Ordinal
 from stratagp.likelihoods.bernoulli import averaged_sigmoid
 from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.models import BinaryPosterior, Chain, MulticlassPosterior
 from stratagp.models.chain import predict
-from stratagp.persistence.kernel_graphs import kernel_graph
-from stratagp.persistence.layer_graphs import layer_graph
-from stratagp.persistence.process_graphs import process_of_belief, process_of_classes
+from stratagp.recipes.processes import TargetPosterior
 from stratagp.types import Gaussian, Mixture
 
 _JITTER = 1e-10  # of the covariance of classes, as in MulticlassPosterior
@@ -33,9 +33,10 @@ class TargetsGraph(nn.Module):
 
     def __init__(self, draws: Sequence[Sequence[Any]]) -> None:
         super().__init__()
-        self.processes = nn.ModuleList(process_of_belief(belief) for row in draws for belief in row)
-        noise = [torch.stack([belief.noise for belief in row]) for row in draws]
-        self.register_buffer("noise", torch.stack(noise).detach().double().clone())
+        parts = [[_posterior_and_noise(belief) for belief in row] for row in draws]
+        self.processes = nn.ModuleList(process_of_posterior(posterior) for row in parts for posterior, _ in row)
+        noise = torch.stack([torch.stack([level for _, level in row]) for row in parts])
+        self.register_buffer("noise", noise.detach().double().clone())
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance at points ``n d``, each ``n p``."""
@@ -108,7 +109,7 @@ class _Softmax(nn.Module):
 
     def __init__(self, posterior: MulticlassPosterior) -> None:
         super().__init__()
-        self.kernel = kernel_graph(posterior.prior.kernel, posterior.x.shape[-1])
+        self._kernel = [frozen_kernel(posterior.prior.kernel, posterior.x)]
         curvature = posterior.curvature
         halves = torch.linalg.solve_triangular(curvature.factor, curvature.blocks, upper=False)
         constants = {"x": posterior.x, "weights": posterior.weights, "blocks": curvature.blocks, "halves": halves}
@@ -116,8 +117,9 @@ class _Softmax(nn.Module):
             self.register_buffer(name, value.detach().double().contiguous().clone())
 
     def forward(self, x: Tensor) -> Tensor:
-        cross = self.kernel(x, self.x)  # n m, or c n m
-        own = self.kernel.diag(x) - ((cross @ self.blocks) * cross).sum(-1)  # c n
+        kernel = self._kernel[0]
+        cross = kernel.plain(x, self.x)  # n m, or c n m
+        own = kernel.diag(x) - ((cross @ self.blocks) * cross).sum(-1)  # c n
         half = (cross @ self.halves.mT).movedim(0, 1)
         c = len(self.weights)
         covariance = half @ half.mT + torch.diag_embed(own.clamp_min(0).mT) + _JITTER * torch.eye(c).to(x)
@@ -125,6 +127,13 @@ class _Softmax(nn.Module):
         points, log_weights = normal_nodes(c, mean)
         f = mean + (cholesky_graph(covariance) @ points.mT).movedim(-1, 0)
         return (f.softmax(-1) * log_weights.exp()[:, None, None]).sum(0)
+
+
+def _posterior_and_noise(target: TargetPosterior) -> tuple[Any, Tensor]:
+    """The posterior of one target and the variance of its noise, which must not vary."""
+    if target.noise is None:
+        raise UnsupportedError("export is for noise that does not vary: save the model instead")
+    return target.process, target.noise
 
 
 def _classes(posterior: Any) -> nn.Module:

@@ -20,10 +20,13 @@ import torch
 from torch import Tensor, nn
 
 from stratagp.errors import InputError, UnsupportedError
-from stratagp.persistence.answer_graphs import ChainGraph, ClassesGraph, TargetsGraph
-from stratagp.persistence.input_graphs import InputGraph
-from stratagp.persistence.onnx_operations import InPlainOperations
+from stratagp.export.answer_graphs import ChainGraph, ClassesGraph, TargetsGraph
+from stratagp.export.input_graphs import InputGraph
+from stratagp.export.onnx_operations import InPlainOperations
+from stratagp.models.fitted import Fitted
 from stratagp.recipes.chains import ChainModel
+from stratagp.recipes.classes import ClassModel
+from stratagp.recipes.processes import ProcessModel
 from stratagp.training.checkpoint import appearing
 
 ABOUT = "stratagp"  # the key of the description in ONNX files; with .json, the name of that in torch programs
@@ -106,11 +109,10 @@ class ModelGraph(nn.Module):
             raise UnsupportedError(
                 "export: corrections have no graph: export the model that was calibrated, model.model"
             )
-        if "fitted_" not in getattr(model, "__dict__", {}):
-            raise InputError(f"export: this {type(model).__name__} is not fitted, or none that can be exported")
+        fitted = _fitted(model)
         self.inputs = InputGraph(model)
         self.of_classes = hasattr(model, "classes_")
-        self.answer = _answer(model, self.of_classes)
+        self.answer = _answer(fitted, self.of_classes)
         if not self.of_classes:
             self.register_buffer("shift", torch.from_numpy(np.array(model.scale_.mean)))
             self.register_buffer("scale", torch.from_numpy(np.array(model.scale_.scale)))
@@ -166,12 +168,23 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def _answer(model: Any, of_classes: bool) -> nn.Module:
+def _fitted(model: Any) -> Fitted:
+    """The fitted model of an estimator."""
+    if "fitted_" not in vars(model):
+        raise InputError(f"export: this {type(model).__name__} is not fitted, or none that can be exported")
+    fitted: Fitted = model.fitted_
+    return fitted
+
+
+def _answer(fitted: Fitted, of_classes: bool) -> nn.Module:
     """The graph of what a model says about points."""
-    fitted = model.fitted_
     if isinstance(fitted, ChainModel):
         return ChainGraph(copy.deepcopy(fitted.chain).cpu(), of_classes)
-    return ClassesGraph(fitted.draws) if of_classes else TargetsGraph(fitted.draws)
+    if isinstance(fitted, ClassModel):
+        return ClassesGraph(fitted.draws)
+    if isinstance(fitted, ProcessModel):
+        return TargetsGraph(fitted.draws)
+    raise UnsupportedError(f"export does not know {type(fitted).__name__}: save the model instead")
 
 
 def _program(graph: ModelGraph) -> Any:

@@ -16,14 +16,17 @@ FORMAT = 1
 CONFIG = "config.json"
 MARK = "stratagp model"
 LARGEST_CONFIG = 2**28  # bytes
-_FIELDS = ("format", "version", "library", "about", "tensors", "objects", "test", "checksum")
+_FIELDS = {"format", "version", "library", "about", "tensors", "objects", "checksum"}
 _HEAD = 1000  # bytes of a configuration that say whose it is
-_ABOUT: dict[str, tuple[type, ...]] = {  # what save writes
-    **dict.fromkeys(("class", "inference", "calibrated"), (str,)),
-    **dict.fromkeys(("columns", "classes"), (list,)),
-    **dict.fromkeys(("arguments", "categories", "scaled"), (dict,)),
-    **dict.fromkeys(("features", "bytes"), (int,)),
+_ABOUT: dict[str, type] = {
+    "class": str,
+    "inference": str,
+    "calibrated": str,
+    "columns": list,
+    "classes": list,
+    "arguments": dict,
 }
+_ABOUT |= {"categories": dict, "scaled": dict, "features": int, "bytes": int}  # what save writes
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -32,34 +35,29 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     The values are plain texts, numbers, lists and dictionaries, as whoever wrote the file has put them there.
 
     >>> import tempfile
-    >>> import numpy as np
     >>> from stratagp import GPRegressor
-    >>> X = np.linspace(0, 6, 20)[:, None]
-    >>> gp = GPRegressor().fit(X, np.sin(X[:, 0]))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     gp.save(f"{folder}/model")
+    ...     GPRegressor().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]).save(f"{folder}/model")
     ...     describe(f"{folder}/model")["class"]
     'GPRegressor'
     """
-    folder = Path(path)
-    with reading(folder):
-        config = read_config(folder)
+    with reading(Path(path)):
+        config = read_config(Path(path))
         about, library, tensors = config["about"], config["library"], config["tensors"]
         if not all(isinstance(part, dict) for part in (about, library, tensors)):
             raise ModelFileError("its description is none")
-        _check_about({**about, "bytes": tensors.get("bytes")})
-        return {**about, "library": library, "format": config["version"], "bytes": tensors.get("bytes")}
+        about = {**about, "bytes": tensors.get("bytes")}
+        for name, kind in _ABOUT.items():
+            _check_about(name, about.get(name), kind)
+        return {**about, "library": library, "format": config["version"]}
 
 
-def _check_about(about: dict[str, Any]) -> None:
-    """Refuse a description whose parts are of other types than ``save`` writes; one that is missing does no harm."""
-    for name, kinds in _ABOUT.items():
-        value = about.get(name)
-        inside = value.values() if name == "categories" and isinstance(value, dict) else [value]
-        texts_in = [text for part in inside if isinstance(part, list) for text in part]
-        wrong = value is not None and type(value) not in kinds
-        if wrong or not all(isinstance(text, str) for text in texts_in):
-            raise ModelFileError(f"its description has something else than is due as {name!r}: save the model anew")
+def _check_about(name: str, value: Any, kind: type) -> None:
+    """Refuse a part of a description of another type than ``save`` writes; one that is missing does no harm."""
+    inside = value.values() if name == "categories" and isinstance(value, dict) else [value]
+    texts = [text for part in inside if isinstance(part, list) for text in part]
+    if (value is not None and type(value) is not kind) or not all(isinstance(text, str) for text in texts):
+        raise ModelFileError(f"its description has something else than is due as {name!r}: save the model anew")
 
 
 def is_model(path: Path) -> bool:
@@ -92,9 +90,9 @@ def reading(path: Path) -> Iterator[None]:
 
 def read_config(path: Path) -> dict[str, Any]:
     """The content of ``config.json``, of a format that is known, with the right checksum."""
+    file = path / CONFIG
     if not path.is_dir():
         raise ModelFileError("there is no such folder: give the one that save has made")
-    file = path / CONFIG
     if not file.is_file():
         raise ModelFileError(f"it is no model: it has no {CONFIG}")
     if file.stat().st_size > LARGEST_CONFIG:
@@ -107,8 +105,8 @@ def read_config(path: Path) -> dict[str, Any]:
         raise ModelFileError(
             f"{CONFIG} is of format version {str(version)[:20]}, but this release reads up to {FORMAT}: update StrataGP"
         )
-    if config.keys() != set(_FIELDS):
-        raise ModelFileError(f"{CONFIG} has unknown or missing fields: {sorted(config.keys() ^ set(_FIELDS))[:5]}")
+    if config.keys() != _FIELDS:
+        raise ModelFileError(f"{CONFIG} has unknown or missing fields: {sorted(config.keys() ^ _FIELDS)[:5]}")
     if config["checksum"] != checksum(config):
         raise ModelFileError(f"{CONFIG} was altered or damaged: its checksum is wrong")
     return config

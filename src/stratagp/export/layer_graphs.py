@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from stratagp.errors import UnsupportedError
+from stratagp.export.process_graphs import process_of_layer
 from stratagp.layers import Features, Grid, Inducing, RandomFeatures, SideBySide, Stack
 from stratagp.layers.inducing_moments import Weights, moments_at
 from stratagp.layers.stack import NODES
@@ -19,7 +20,6 @@ from stratagp.linalg.cells import cells_of, polynomials_at, value_table, varianc
 from stratagp.linalg.interpolation import interpolate, product_weights
 from stratagp.linalg.quasi_random import quasi_normal
 from stratagp.linalg.triangular import LEAST_VARIANCE
-from stratagp.persistence.process_graphs import process_of_layer
 from stratagp.types import Gaussian, Mixture
 
 

@@ -15,7 +15,6 @@ from stratagp.linalg.lower import lower_inverse
 from stratagp.means import Constant, Zero
 from stratagp.models import BinaryPosterior, ExactPosterior, StudentTPosterior
 from stratagp.models.sparse import SparsePosterior
-from stratagp.persistence.kernel_graphs import kernel_graph
 from stratagp.posteriors import Delta, DiagonalGaussian, FullGaussian, MixturePosterior
 from stratagp.types import Gaussian, Mixture
 
@@ -50,7 +49,7 @@ class ProcessGraph(nn.Module):
         log_weights: Tensor | None = None,
     ) -> None:
         super().__init__()
-        self.kernel, self.scale = kernel_graph(kernel, z.shape[-1]), scale
+        self._kernel, self.scale = [frozen_kernel(kernel, z)], scale
         fixed = isinstance(mean, (Constant, Zero))
         self._mean = [] if fixed else [copy.deepcopy(mean)]  # in a list: its parameters are constants of the graph
         self.register_buffer("level", mean.value.detach().clone() if isinstance(mean, Constant) else torch.zeros(()))
@@ -61,7 +60,8 @@ class ProcessGraph(nn.Module):
     def forward(self, x: Tensor) -> Gaussian | Mixture:
         """The belief at points ``*s n d``."""
         rows = x.reshape(-1, x.shape[-1])
-        cross, own = self.kernel(rows, self.z), self.kernel.diag(rows)  # n m, or q n m
+        kernel = self._kernel[0]
+        cross, own = kernel.plain(rows, self.z), kernel.diag(rows)  # n m, or q n m
         if self.log_weights is not None and cross.dim() == 3:
             cross, own = (part.repeat(len(self.log_weights), *[1] * (part.dim() - 1)) for part in (cross, own))
         mean = cross @ self.weights[..., None]  # q n 1
@@ -77,11 +77,22 @@ class ProcessGraph(nn.Module):
         return Mixture(self.log_weights, Gaussian(*parts))
 
 
-def process_of_belief(belief: Any) -> ProcessGraph:
+def frozen_kernel(kernel: Kernel, z: Tensor) -> Kernel:
+    """A copy of a kernel whose parameters are constants, for a list that hides them; refuses one without a formula."""
+    frozen = copy.deepcopy(kernel).cpu().double().requires_grad_(False)
+    row = z.detach().cpu().double()[..., :1, :]
+    try:
+        frozen.plain(row, row)
+    except UnsupportedError as error:
+        raise UnsupportedError(
+            "export knows RBF, RationalQuadratic, Matern of ν = ½, 1½ and 2½, Periodic, Linear, Polynomial and "
+            f"Constant kernels, their sums and products and .on(columns), but not {kernel}: save the model instead"
+        ) from error
+    return frozen
+
+
+def process_of_posterior(posterior: Any) -> ProcessGraph:
     """The process of one target of a regressor in closed form."""
-    posterior = belief.process
-    if belief.noise is None:
-        raise UnsupportedError("export is for noise that does not vary: save the model instead")
     if isinstance(posterior, StudentTPosterior):
         return _of_exact(posterior.gaussian, posterior.scale)
     if isinstance(posterior, ExactPosterior):

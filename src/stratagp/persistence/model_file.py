@@ -1,0 +1,178 @@
+"""Saving and loading fitted estimators."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from stratagp.errors import InputError, ModelFileError
+from stratagp.persistence.config import read_config, reading
+from stratagp.persistence.decoding import Decoder
+from stratagp.persistence.encoding import Encoder
+from stratagp.persistence.files import check_target, read_tensors, write_model
+from stratagp.persistence.registry import Trust
+
+_RELATIVE, _ABSOLUTE = 1e-4, 1e-6  # of the answers of another machine, beside the largest of them
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
+_CALIBRATIONS = 10  # of one model, at most
+_ROWS = 2  # of the example, at most
+_SHOWN = 200  # letters of an argument in the description
+
+
+def save(model: Any, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+    """Save a fitted estimator as a folder of ``config.json`` and ``model.safetensors``; ``load`` gives it back.
+
+    Arguments:
+        model: a fitted estimator.
+        path: the folder, which is made.
+        overwrite: whether the files of a model that is there are replaced; other files in the folder stay.
+
+    >>> import tempfile
+    >>> from stratagp import GPRegressor
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(GPRegressor().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]), f"{folder}/model")
+    ...     sorted(file.name for file in Path(folder, "model").iterdir())
+    ['config.json', 'model.safetensors']
+    """
+    target, inner = Path(path), _inner(model)
+    if not _is_fitted(model):
+        raise InputError(f"save: this {type(model).__name__} is not fitted: call fit first")
+    if not hasattr(inner, "_answers"):
+        kind = type(inner).__name__
+        raise InputError(f"save: {kind}, which was calibrated, is no model of StrataGP: save it by itself")
+    check_target(target, overwrite)
+    encoder = Encoder(model, _answers(model))
+    encoder.check()
+    config = {"library": dict(_versions()), "about": _about(model, inner), "objects": encoder.objects}
+    write_model(target, config, encoder.tensors.named)
+
+
+def load(path: str | os.PathLike[str], trust: Sequence[str] = ()) -> Any:
+    """The fitted estimator that was saved in a folder.
+
+    A file from a stranger can be loaded without fear: it cannot run code. One that is damaged or altered gives a
+    :class:`~stratagp.ModelFileError`. The model then answers a stored question, and has to give the stored answer.
+
+    Arguments:
+        path: the folder.
+        trust: names of your own classes and functions that the file may use, ``["mypackage.kernels.MyKernel"]``, or of
+            modules and packages, ``["mypackage"]``. They are imported, and run code of their own.
+
+    >>> import tempfile
+    >>> from stratagp import GPRegressor
+    >>> gp = GPRegressor().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     gp.save(f"{folder}/model")
+    ...     again = load(f"{folder}/model")
+    >>> bool(again.predict([[0.5]]) == gp.predict([[0.5]]))
+    True
+    """
+    folder, trusted = Path(path), Trust(trust)
+    with reading(folder), _same_random_numbers():
+        config = read_config(folder)
+        trusted.refuse_strangers(config["objects"])
+        decoder = Decoder(config["objects"], read_tensors(folder, config["tensors"]), trusted)
+        model, expected = decoder.read()
+        _check_estimator(model)
+        if unused := decoder.tensors.unused:
+            raise ModelFileError(f"the tensor file has a tensor {unused[0][:80]!r} that nothing refers to")
+        _check_answers(model, expected)
+    return model
+
+
+def _is_fitted(model: Any) -> bool:
+    return any(name.endswith("_") and not name.startswith("_") for name in vars(model))
+
+
+def _inner(model: Any) -> Any:
+    """The model itself, or that which was calibrated, however often."""
+    for _ in range(_CALIBRATIONS):
+        if not getattr(model, "calibrates", False):
+            break
+        model = vars(model).get("model")
+    return model
+
+
+@cache
+def _versions() -> dict[str, str]:
+    names = ("stratagp", "torch", "numpy", "scikit-learn")
+    return {**{name: version(name) for name in names}, "python": platform.python_version()}
+
+
+def _about(model: Any, inner: Any) -> dict[str, Any]:
+    """What people may want to know of a model; ``load`` reads none of it."""
+    own, inputs = vars(inner), vars(inner).get("inputs_")
+    encoder = getattr(inputs, "encoder", None)
+    known = {} if encoder is None else encoder.categories
+    given = model.get_params(deep=False).items()
+    return {
+        "class": type(model).__name__,
+        "arguments": {name: _ADDRESS.sub("", repr(value))[:_SHOWN] for name, value in given},
+        "columns": [str(name) for name in getattr(model, "feature_names_in_", [])],
+        "features": getattr(model, "n_features_in_", None),
+        "categories": {str(name): [str(value) for value in values] for name, values in known.items()},
+        "classes": [str(label) for label in getattr(model, "classes_", [])],
+        "inference": own.get("inference_"),
+        "scaled": {"inputs": getattr(inputs, "centre", None) is not None, "targets": "scale_" in own},
+        "calibrated": None if inner is model else type(inner).__name__,
+    }
+
+
+def _check_estimator(model: Any) -> None:
+    inner = _inner(model)
+    for each in (model, inner):
+        if not all(hasattr(each, name) for name in ("get_params", "_answers")) or not _is_fitted(each):
+            raise ModelFileError("what it holds is no fitted estimator")
+    example, inputs = vars(inner).get("_example", ()), vars(inner).get("inputs_")
+    views = example.values() if isinstance(example, dict) else example
+    for rows in views if getattr(inputs, "takes_views", False) and isinstance(example, (dict, list)) else [example]:
+        if len(rows) > _ROWS:
+            raise ModelFileError(f"its test asks about {len(rows)} rows, but {_ROWS} are due")
+
+
+def _answers(model: Any) -> dict[str, np.ndarray]:
+    """What a model says about the first rows that it has seen."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"), _same_random_numbers():
+        warnings.simplefilter("ignore")
+        found: dict[str, np.ndarray] = model._answers()
+        return found
+
+
+@contextmanager
+def _same_random_numbers() -> Iterator[None]:
+    """Random numbers of the process stay as they are."""
+    state = torch.get_rng_state()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
+
+
+def _check_answers(model: Any, expected: Any) -> None:
+    """Ask the model what it was asked when it was saved."""
+    try:
+        found = _answers(model)
+    except Exception as error:
+        kind = type(error).__name__
+        raise ModelFileError(f"the model does not work ({kind}: {str(error)[:200]}): it was altered") from error
+    if not isinstance(expected, dict) or expected.keys() != found.keys():
+        raise ModelFileError("its test has other questions than such a model has")
+    for name, values in found.items():
+        stored = expected[name]
+        if not isinstance(stored, np.ndarray) or stored.shape != values.shape or stored.dtype != values.dtype:
+            raise ModelFileError(f"the model answers {name!r} in another shape than when it was saved: it was altered")
+        largest = np.nanmax(np.abs(stored), initial=0.0)
+        if not np.isclose(values, stored, _RELATIVE, _ABSOLUTE * largest, equal_nan=True).all():
+            otherwise = "otherwise than when it was saved: it was altered, or this machine computes otherwise"
+            raise ModelFileError(f"the model answers {name!r} {otherwise}")
