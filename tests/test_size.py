@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 SOURCE = Path(__file__).parents[1] / "src"
-FILE_LIMIT = 300
+FILE_LIMIT = 400
 FUNCTION_LIMIT = 60
 USUAL_FUNCTION, USUAL_SHARE = 25, 0.9
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from stratagp.data.columns import Kind, categories_of, kind_of, to_codes, to_numbers
+from stratagp.data.columns import Kind, categories_of, to_codes, to_numbers
+from stratagp.data.schema import kind_of
 from stratagp.data.tables import Column, Table, as_array, is_frame, read_table
 from stratagp.errors import InputError, RowError
 

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, UInt64
 
-from stratagp.data.columns import categories_of, kind_of
+from stratagp.data.columns import categories_of
 from stratagp.data.rules import Rules
 from stratagp.data.sampling import Moments, Sample, mixed
+from stratagp.data.schema import kind_of
 from stratagp.data.source import Block, Source
 from stratagp.data.tables import read_table
 from stratagp.data.target_checks import Check, as_numbers, is_number, refuse_targets

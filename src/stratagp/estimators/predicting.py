@@ -71,7 +71,7 @@ def _checked_out(out: Any, X: Any) -> Path:
         raise InputError(f"out must end with .parquet or .csv, got {str(out)!r}")
     if not path.parent.is_dir():
         raise InputError(f"out: the folder {path.parent} does not exist")
-    files = getattr(X, "files", []) if isinstance(X, Source) else X
+    files = X.files if isinstance(X, Source) else X
     if would_read(files, path):
         raise InputError(f"out: {path} is among the files that X is read from: give another folder or name")
     return path

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stratagp.data.columns import is_missing, kind_of, to_numbers
+from stratagp.data.columns import is_missing, to_numbers
+from stratagp.data.schema import kind_of
 from stratagp.data.tables import Column, as_array, is_frame, pandas_like, read_table
 from stratagp.errors import InputError
 from stratagp.plotting.answers import names_of
