@@ -85,5 +85,5 @@ def test_a_baseline_that_fails_is_a_warning(monkeypatch):
 
     monkeypatch.setattr(scores, "_boosting", fails)
     X, y = towns()[["size"]], np.arange(40.0)
-    with pytest.warns(UserWarning, match="gradient boosting stands not beside the model: no trees today"):
+    with pytest.warns(UserWarning, match="there are no scores of gradient boosting: no trees today"):
         assert set(baselines(X, y, X, y, "regression", (), 0)) == {"mean of the training rows"}

@@ -28,7 +28,7 @@ OF_TEXTS = (
 )
 _LONGEST = 2000  # letters
 _LARGEST = 3000  # columns, components and the like
-_OF_ARGUMENTS = (StrataGPError, TypeError, ValueError, OverflowError, RuntimeError, MemoryError)  # that are none
+_OF_ARGUMENTS = (StrataGPError, TypeError, ValueError, OverflowError, RuntimeError, MemoryError)  # that kernels refuse
 
 
 def parse_kernel(text: str) -> stratagp.kernels.Kernel:

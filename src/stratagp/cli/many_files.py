@@ -233,7 +233,7 @@ def _settled(sample: stratagp.data.Sample, of: int) -> Sampled:
 
 
 def _of_known_classes(rows: Sampled, model: Any, console: Console) -> Sampled:
-    """Rows held out without those of a class that no training row has, which is said."""
+    """Rows held out without those of a class that no training row has, with a warning."""
     known = np.isin(rows.y, model.classes_)
     if known.all():
         return rows

@@ -75,7 +75,8 @@ class Fitted:
         for name in (RESULTS, REPORT):  # of a model that was here before
             (out / name).unlink(missing_ok=True)
         scores = {f"StrataGP, {self.choice.model}": self.scores, **self.baselines}
-        console.part("\n".join([*([as_table(scores)] if self.scores else []), f"model: {out}"]))
+        if not console.as_json:  # people see scores before the page is made, machines get all at the end
+            console.result("\n".join([*([as_table(scores)] if self.scores else []), f"model: {out}"]), {})
         report = self._report(out, console) if settings.report else None
         console.result(f"report: {report}" if report else "", {**about, "out": str(out), "report": report})
 
@@ -93,7 +94,7 @@ class Fitted:
         }
 
     def _report(self, out: Path, console: Console) -> str | None:
-        """Write the page about the rows held out; None where there are none, or it fails, which is said."""
+        """Write the page about the rows held out; None, and a remark or warning, where there are none or it fails."""
         if self.rows is None or not self.scores:
             console.note("no report: it is about rows that were held out, and none are scored")
             return None

@@ -61,11 +61,6 @@ class Console:
         if self.debug:
             traceback.print_exc()
 
-    def part(self, text: str) -> None:
-        """A part of the result for people, as soon as it is known; machines get all at the end."""
-        if not self.as_json:
-            self.result(text, {})
-
     def result(self, text: str, data: dict[str, Any]) -> None:
         """What was asked for: ``text`` for people, or what is left to say of it, ``data`` for machines."""
         said = json.dumps(plain(data), ensure_ascii=False, allow_nan=False) if self.as_json else text

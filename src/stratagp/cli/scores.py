@@ -25,7 +25,7 @@ _HEADINGS = {
     "brier": "Brier",
     "ece": "ECE",
 }
-_ROUNDING = 1e-12  # errors below which are none
+_ROUNDING = 1e-12  # errors up to which count as zero
 
 _MOST_CATEGORIES = 255  # that gradient boosting tells apart
 _LEVEL = 0.95
@@ -96,7 +96,7 @@ def baselines(
         try:
             found["gradient boosting"] = _boosting(*_for_trees(seen, new), y, y_test, task, seed)
         except ValueError as error:  # the model is trained by now, and is worth more than what it is compared with
-            warnings.warn(f"gradient boosting stands not beside the model: {error}", UserWarning, stacklevel=2)
+            warnings.warn(f"there are no scores of gradient boosting: {error}", UserWarning, stacklevel=2)
     return found
 
 

@@ -47,7 +47,7 @@ def hold_out(
 ) -> Parts:
     """Draw the rows of the test, with the same shares of classes where these allow it.
 
-    A row whose category or class no training row has becomes a training row, which is said.
+    A row whose category or class no training row has becomes a training row, with a warning.
     """
     of_classes = task == "classification"
     categories = tuple(each.name for each in columns if each.kind == "category")

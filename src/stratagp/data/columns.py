@@ -54,10 +54,9 @@ def categories_of(column: Column) -> list[Any]:
     >>> categories_of(Column("0", np.array(["b", "a", "b", None], dtype=object)))
     ['a', 'b']
     """
-    if column.declared is not None:
-        found: list[Any] = column.declared
-    else:
-        found = _in_order(_distinct(column))
+    found = column.declared
+    if found is None:
+        found = _in_order({_hashable(v, row, column) for row, v in enumerate(objects(column)) if not is_missing(v)})
     if not found:
         raise InputError(f"X: column {column.label} has no categories, as all its values are missing: drop the column")
     return found
@@ -152,10 +151,6 @@ def objects(column: Column) -> list[Any]:
     """The values as Python objects; times in microseconds, which Python knows, whatever their unit was."""
     kind = column.values.dtype.kind
     return (column.values.astype(f"{kind}8[us]") if kind in "Mm" else column.values).tolist()
-
-
-def _distinct(column: Column) -> set[Any]:
-    return {_hashable(value, row, column) for row, value in enumerate(objects(column)) if not is_missing(value)}
 
 
 def _hashable(value: Any, row: int, column: Column) -> Any:

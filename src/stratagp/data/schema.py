@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stratagp.data.columns import TRUTHS, TYPES, Kind, is_missing, listed, no_number, objects, present
-from stratagp.data.tables import Column, read_table
+from stratagp.data.tables import Column, Table, read_table
 from stratagp.errors import InputError
 
 SAID = "as you say"
@@ -41,6 +41,9 @@ class Field:
 
     ``kind`` is how it is stored ("number", "date", "duration", "category"), or what is meant by that: also "text",
     "object" where entries are neither texts nor numbers, and "ignore".
+
+    >>> Field("id", "ignore", distinct=30, missing=0).used
+    False
     """
 
     name: str
@@ -56,7 +59,11 @@ class Field:
 
 
 class Refused(NamedTuple):
-    """Rows that a model has no answer for, and what is wrong with the first of them."""
+    """Rows that a model has no answer for, and what is wrong with the first of them.
+
+    >>> Refused(np.array([True, False, False]), "no value in column 'size', row 1").how_many
+    '1 of 3 rows'
+    """
 
     rows: np.ndarray
     why: str
@@ -69,7 +76,12 @@ class Refused(NamedTuple):
 
 @dataclass(frozen=True)
 class Schema:
-    """The columns of a table, and what those of categories may hold, by name."""
+    """The columns of a table, and what those of categories may hold, by name.
+
+    >>> schema = Schema([Field("town", "category", 1, 0)], {"town": ["Bonn"]})
+    >>> schema.categories["town"]
+    ['Bonn']
+    """
 
     fields: Sequence[Field]
     categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -175,7 +187,7 @@ def as_stored(X: Any) -> list[Field]:
     >>> as_stored([[1.5, "a"], [2.5, None]])[1]
     Field(name='x1', kind='category', distinct=1, missing=1, remark='')
     """
-    table = read_table(X)
+    table = X if isinstance(X, Table) else read_table(X)
     names = table.names or [f"x{place}" for place in range(len(table.columns))]
     return [field_of(name, column) for name, column in zip(names, table.columns, strict=True)]
 

@@ -150,7 +150,7 @@ def survey(
     """Read all rows once; each process its share of the parts.
 
     Arguments:
-        check: raises an :class:`~stratagp.errors.InputError` where targets are none that can be learnt from.
+        check: raises an :class:`~stratagp.errors.InputError` where targets cannot be learnt from.
 
     >>> from stratagp.data.source import Arrays
     >>> found = survey(Arrays(np.arange(10.0)[:, None], np.arange(10.0)), Rules(), of_classes=False)

@@ -38,6 +38,9 @@ def predict_file(estimator: Any, X: Any, out: Any, level: float = 0.95) -> int:
             where they are, and a warning says how many there are.
         out: a path that ends with ``.parquet`` or ``.csv``, and is none that ``X`` is read from.
         level: the probability of the interval from ``lower`` to ``upper``.
+
+    >>> predict_file(model, "flights/*.parquet", "delays.parquet")  # doctest: +SKIP
+    5929413
     """
     check_is_fitted(estimator, "beliefs_")
     check_level(level)
@@ -101,7 +104,13 @@ def _predicted(estimator: Any, block: Block, complete: np.ndarray, level: float)
 
 
 def predicted_columns(estimator: Any, X: Any, level: float) -> dict[str, np.ndarray]:
-    """The columns of predictions, by their names, as :func:`predict_file` writes them."""
+    """The columns of predictions, by their names, as :func:`predict_file` writes them.
+
+    >>> from stratagp import GPRegressor
+    >>> X = np.linspace(0, 6, 20)[:, None]
+    >>> list(predicted_columns(GPRegressor(max_iterations=0).fit(X, np.sin(X[:, 0])), X, 0.95))
+    ['mean', 'std', 'lower', 'upper']
+    """
     if is_classifier(estimator):
         p = estimator.predict_proba(X)
         found = {f"p({label})": p[:, i] for i, label in enumerate(estimator.classes_.tolist())}
