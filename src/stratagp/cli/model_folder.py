@@ -68,7 +68,7 @@ class Fitted:
         text = self.choice.texts[0] if self.choice.alone else None
         content: dict[str, Any] = {"target": settings.target, "task": self.task, "text": text, "written": self.written}
         content |= {"columns": [asdict(each) for each in self.columns], "about": about}
-        _write(out / TABLE, plain(content), indent=1)
+        (out / TABLE).write_text(json.dumps(plain(content), indent=1, ensure_ascii=False) + "\n", "utf-8")
         here = settings.file != "-" and "://" not in settings.file
         repeat = replace(settings, file=str(Path(settings.file).absolute())) if here else settings
         (out / SETTINGS).write_text(repeat.as_toml(), "utf-8")
@@ -115,7 +115,7 @@ class Fitted:
             if self.counts is not None:
                 results["data"]["rows"], results["data"]["test_rows"] = self.counts
                 results["performance"]["of"] = self.counts[1]
-            _write(out / RESULTS, results)
+            (out / RESULTS).write_text(json.dumps(results, ensure_ascii=False) + "\n", "utf-8")
             return str(stratagp.report.write_report(results, out / REPORT))
         except Exception as error:  # the model and its scores are worth more than a page about them
             console.trace()
@@ -234,10 +234,6 @@ def _check(found: Mapping[str, Any]) -> None:
         raise ValueError(f"the task is {found['task']!r}")
     if found["text"] is not None and found["text"] not in [each["name"] for each in found["columns"]]:
         raise ValueError(f"there is no column {found['text']!r} of texts")
-
-
-def _write(path: Path, content: Any, indent: int | None = None) -> None:
-    path.write_text(json.dumps(content, indent=indent, ensure_ascii=False) + "\n", "utf-8")
 
 
 def check_out(folder: Path, overwrite: bool) -> None:

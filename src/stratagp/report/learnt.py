@@ -161,7 +161,7 @@ def _curve(model: Any, X: Any, inputs: Inputs, j: int, seed: int) -> dict[str, A
     except StrataGPError:  # columns of objects, and models over several outputs
         return None
     kind = "date" if values.dtype.kind == "M" else "number" if is_number else "category"
-    as_shown = {"date": date, "category": lambda value: str(entry(value))}
+    shown = short(values) if kind == "number" else [date(v) if kind == "date" else str(entry(v)) for v in values]
     rug = column.astype(float) if kind == "number" else np.zeros(0)
     rug = rug[np.isfinite(rug)]
     swing = np.ptp(found.mean, axis=0)
@@ -170,7 +170,7 @@ def _curve(model: Any, X: Any, inputs: Inputs, j: int, seed: int) -> dict[str, A
     return {
         "name": inputs.names[j],
         "kind": kind,
-        "values": short(values) if kind == "number" else [as_shown[kind](value) for value in values],
+        "values": shown,
         "more_values": max(0, len(levels) - _LEVELS),
         "curves": [
             {"name": found.names[c], **{part: short(curve[:, c]) for part, curve in parts.items()}} for c in chosen

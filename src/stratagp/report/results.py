@@ -61,8 +61,8 @@ def gather(
     >>> found["performance"]["evidence"], found["data"]["rows"]
     ('leave-one-out', 20)
     """
-    task = _check_model(model)
-    _check_arguments(X_test, y_test, baselines, settings, assumptions, title, seed)
+    _check(model, X_test, y_test, baselines, settings, assumptions, title, seed)
+    task = "classification" if is_classifier(model) else "regression"
     inputs = read_inputs(X_train, model)
     n = len(inputs.labels)
     y = _targets(task, y_train, n)
@@ -143,16 +143,12 @@ def _take(X: Any, rows: np.ndarray) -> Any:
     return [X[i] for i in rows] if isinstance(X, (list, tuple)) else X[rows]
 
 
-def _check_model(model: Any) -> str:
+def _check(
+    model: Any, X_test: Any, y_test: Any, baselines: Any, settings: Any, assumptions: Any, title: Any, seed: Any
+) -> None:
     if not isinstance(model, BaseEstimator) or not (is_regressor(model) or is_classifier(model)):
         raise InputError(f"model must be a fitted regressor or classifier, got {type(model).__name__}")
     check_is_fitted(model)
-    return "classification" if is_classifier(model) else "regression"
-
-
-def _check_arguments(
-    X_test: Any, y_test: Any, baselines: Any, settings: Any, assumptions: Any, title: Any, seed: Any
-) -> None:
     if (X_test is None) != (y_test is None):
         raise InputError("X_test and y_test go together: give both, or None for both")
     if not isinstance(baselines, Mapping) or not all(isinstance(each, Mapping) for each in baselines.values()):

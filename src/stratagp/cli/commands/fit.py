@@ -151,10 +151,12 @@ def _fit(console: Console, settings: Settings) -> Fitted:
     """Fit a model to a table in memory."""
     start, ready = time.perf_counter(), prepare(console, settings)
     task, choice = ready.task, ready.choice
-    heeded = {"checkpoint": choice.by_batches, "epochs": choice.by_epochs(task)}
-    given = {"checkpoint": settings.checkpoint, "epochs": settings.epochs}
-    for name, is_heeded in heeded.items():
-        if given[name] is not None and not is_heeded:
+    ignored = {
+        "checkpoint": settings.checkpoint is not None and not choice.by_batches,
+        "epochs": settings.epochs is not None and not choice.by_epochs(task),
+    }
+    for name, is_ignored in ignored.items():
+        if is_ignored:
             raise InputError(
                 f"--{name} is for models that learn by mini-batches, which {choice.model} does not: leave it out, or "
                 "take one that does, --model autogp for example"
@@ -163,7 +165,8 @@ def _fit(console: Console, settings: Settings) -> Fitted:
     settings = replace(settings, model=choice.model, task=task)
     if settings.time_limit is not None:
         ready, settings = _limited(ready, settings, settings.time_limit, console)
-    model = _built(ready, ready.choice, settings.epochs, settings, console.talks)
+    given = settings.kernel, settings.seed, settings.epochs, ready.missing, console.talks, settings.device
+    model = build(ready.choice, task, *given)
     train(model, as_inputs(ready.parts.X, ready.choice), ready.parts.y, settings.checkpoint, console)
     return _tested(model, ready, settings, time.perf_counter() - start, console)
 
@@ -243,16 +246,13 @@ def _fewer(parts: Parts, rows: int | None, console: Console) -> Parts:
     return found
 
 
-def _built(ready: Prepared, choice: Choice, epochs: int | None, settings: Settings, verbose: bool) -> Any:
-    return build(choice, ready.task, settings.kernel, settings.seed, epochs, ready.missing, verbose, settings.device)
-
-
 def _limited(ready: Prepared, settings: Settings, seconds: float, console: Console) -> tuple[Prepared, Settings]:
     """What fits into a time limit; the settings then have what was found in place of the limit."""
 
     def trial(choice: Choice, rows: int, epochs: int | None) -> None:
         some = ready.parts.some(rows)
-        model = _built(ready, choice, epochs or settings.epochs, settings, False)
+        given = settings.kernel, settings.seed, epochs or settings.epochs, ready.missing, False, settings.device
+        model = build(choice, ready.task, *given)
         train(model, as_inputs(some.X, choice), some.y, None, console)
 
     rows = len(ready.parts.y)
