@@ -1,16 +1,13 @@
 """Toys need few steps: how long training by mini-batches lasts in a test."""
 
-from stratagp.recipes.batches import Batches
+from stratagp.recipes.options import BatchOptions
 
 
 def make_steps(monkeypatch, least):
-    """Let training make the epochs that are asked for, or the default ones, but ``least`` steps at least."""
-    length = Batches.length
+    """Let training make the epochs that are asked for, or the usual ones, but ``least`` steps at least."""
 
-    def few(self, default_epochs, what="", epochs=None):
-        rows = len(self.data) if self.rows.stream is None else self.rows.total
-        size = min(self.settings.batch_size, rows)
-        wanted = max(default_epochs if epochs is None else epochs, -(-least // (rows // size)))
-        return length(self, default_epochs, what, wanted)
+    def epochs_for(self, rows):
+        epochs = self.usual_epochs if self.max_epochs is None else self.max_epochs
+        return max(epochs, -(-least // (rows // min(self.batch_size, rows))))
 
-    monkeypatch.setattr(Batches, "length", few)
+    monkeypatch.setattr(BatchOptions, "epochs_for", epochs_for)

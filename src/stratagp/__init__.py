@@ -4,12 +4,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from stratagp import data as data
+    from stratagp import estimators as estimators
     from stratagp import kernels as kernels
     from stratagp import likelihoods as likelihoods
     from stratagp import linalg as linalg
     from stratagp import means as means
     from stratagp import metrics as metrics
     from stratagp import priors as priors
+    from stratagp import report as report
+    from stratagp import training as training
     from stratagp.errors import ModelFileError as ModelFileError
     from stratagp.estimators import AutoGPClassifier as AutoGPClassifier
     from stratagp.estimators import AutoGPRegressor as AutoGPRegressor
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _MODULES = ("kernels", "likelihoods", "linalg", "means", "metrics", "priors")
+_PARTS = ("data", "estimators", "report", "training")  # which no star brings
 _ESTIMATORS = (
     "AutoGPClassifier",
     "AutoGPRegressor",
@@ -81,7 +86,7 @@ if not TYPE_CHECKING:  # checkers of types read the imports above, and want no l
 
 def __getattr__(name: str) -> Any:
     """Load a part when it is asked for: torch takes a second or two, and scikit-learn one more."""
-    if name in _MODULES:
+    if name in (*_MODULES, *_PARTS):
         return import_module(f"stratagp.{name}")
     if name in _HOMES:
         return getattr(import_module(f"stratagp.{_HOMES[name]}"), name)
@@ -91,4 +96,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES, *_HOMES, "__version__"})
+    return sorted({*globals(), *_MODULES, *_PARTS, *_HOMES, "__version__"})

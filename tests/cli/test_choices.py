@@ -9,10 +9,12 @@ import torch
 
 from stratagp import kernels as k
 from stratagp import load
-from stratagp.cli import reading
-from stratagp.cli.columns import examine
+from stratagp.cli import table as tables
+from stratagp.cli.choice import Choice, choose
 from stratagp.cli.kernel_text import parse_kernel
-from stratagp.cli.models import Choice, build, choose, find_task
+from stratagp.cli.models import build
+from stratagp.cli.table import examine
+from stratagp.cli.target import find_task
 from tests.cli.conftest import table
 
 
@@ -131,9 +133,9 @@ def test_names_that_only_end_like_identifiers(name):
 def test_memory_that_only_keeps_files_at_hand_can_be_had(tmp_path, monkeypatch):
     told = tmp_path / "meminfo"
     told.write_text("MemTotal: 9000 kB\nMemFree: 10 kB\nMemAvailable:    8000 kB\n")
-    monkeypatch.setattr(reading, "_MEMORY", told)
+    monkeypatch.setattr(tables, "_MEMORY", told)
     (tmp_path / "a.csv").write_bytes(b"1\n" * 1000)
-    assert reading._memory() == 8000 * 1024
-    assert not reading.is_many(str(tmp_path / "a.csv"))
-    monkeypatch.setattr(reading, "_MEMORY", tmp_path / "none")
-    assert reading._memory() > 0
+    assert tables._memory() == 8000 * 1024
+    assert not tables.is_many(str(tmp_path / "a.csv"))
+    monkeypatch.setattr(tables, "_MEMORY", tmp_path / "none")
+    assert tables._memory() > 0

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 import stratagp
-from stratagp.cli import console, fitting, saving, streamed
-from stratagp.cli.holding import SALT
+from stratagp.cli import many_files, output
+from stratagp.cli.commands import fit
+from stratagp.cli.many_files import SALT
 from stratagp.data import Rules, open_source, source, survey
 from stratagp.data.rules import Divided
 from tests.cli.conftest import table
@@ -123,7 +124,7 @@ def test_classes_that_are_truth_values_are_evaluated_from_a_file_and_a_folder(ca
 def test_scores_that_are_not_numbers_are_not_shown_as_zero(call, here, monkeypatch):
     table().to_csv("houses.csv", index=False)
     bad = {"rmse": 1.0, "mae": 1.0, "r2": float("nan"), "nlpd": float("inf"), "coverage95": 0.5}
-    monkeypatch.setattr(fitting, "baselines", lambda *_: {"boosting": bad})
+    monkeypatch.setattr(fit, "baselines", lambda *_: {"boosting": bad})
     shown = call("fit", "houses.csv", "-t", "price", "-o", "model").stdout
     assert shown.splitlines()[2].split() == ["boosting", "1", "1", "–", "inf", "50", "%"]
     assert call("info", "model").stdout.splitlines()[-1].split() == ["boosting", "1", "1", "–", "–", "50", "%"]
@@ -152,7 +153,7 @@ def test_arrays_without_names_are_refused(call, houses, here):
 def test_other_processes_than_the_first_wait_before_they_tell_an_error(call, here, monkeypatch):
     parts()
     waited = list[float]()
-    monkeypatch.setattr(console.time, "sleep", waited.append)
+    monkeypatch.setattr(output.time, "sleep", waited.append)
     monkeypatch.setenv("RANK", "1")
     said = call("fit", "parts", "-t", "prize", code=1).stderr
     assert said == "error in process 1: parts has no column 'prize'; is it 'price' or 'size'?\n"
@@ -173,7 +174,7 @@ def test_a_report_that_fails_loses_neither_scores_nor_model(call, here, monkeypa
         raise TypeError("no such page")
 
     table().to_csv("houses.csv", index=False)
-    monkeypatch.setattr(saving, "gather", fails)
+    monkeypatch.setattr(stratagp.report, "gather", fails)
     said = call("fit", "houses.csv", "-t", "price", "-o", "model")
     assert "warning: no report, but the model is saved: TypeError no such page (--debug shows where)" in said.stderr
     assert "StrataGP, exact" in said.stdout
@@ -185,8 +186,8 @@ def test_a_report_that_fails_loses_neither_scores_nor_model(call, here, monkeypa
 def test_training_rows_are_not_read_again_for_the_report(call, here, monkeypatch):
     """Of 120 rows in three files the 40 of one are held out, and read once for the test."""
     parts()
-    read, sampled = list[int](), streamed.sampled
-    monkeypatch.setattr(streamed, "sampled", lambda held, seed: (read.append(held.rows), sampled(held, seed))[1])
+    read, sampled = list[int](), many_files.sampled
+    monkeypatch.setattr(many_files, "sampled", lambda held, seed: (read.append(held.rows), sampled(held, seed))[1])
     call("fit", "parts", *FIT)
     assert read == [40]
     assert json.loads(Path("model/results.json").read_text())["data"]["rows"] == 80
@@ -197,7 +198,7 @@ def test_the_sample_of_a_survey_is_that_of_another_pass(here):
     parts(price=["a", "b"] * 20, day=days())
     whole = open_source("parts", "price")
     seen = survey(whole, Rules(0.3, seed=5), of_classes=True)
-    one, other = streamed.learnt_from(seen), streamed.sampled(whole, 5)
+    one, other = many_files.learnt_from(seen), many_files.sampled(whole, 5)
     pd.testing.assert_frame_equal(one.X, other.X)
     assert (one.y.tolist(), one.of) == (other.y.tolist(), 120)
     assert one.X["day"].dtype.kind == "M"

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stratagp.cli.folder import open_model
+from stratagp.cli.model_folder import open_model
 
 
 def coded(n: int = 40) -> pd.DataFrame:
@@ -24,7 +24,7 @@ def test_a_model_predicts_the_file_that_it_was_fitted_to(call, call_json, here, 
     kinds = ["--as", "zip=category", "--as", "code=category"]
     given = frame.to_csv(index=False) if file == "-" else None
     call("fit", file, "-t", "price", *kinds, "-o", "model", "--no-report", given=given)
-    learnt = open_model("model")[1].categories
+    learnt = open_model("model").schema.categories
     assert learnt == {"old": ["false", "true"], "zip": ["00234", "01234"], "code": ["1234", "77"]}
     assert call_json("predict", "model", "codes.csv")["rows"] == len(frame)
     frame.iloc[:3].to_csv("few.csv", index=False)
@@ -36,7 +36,7 @@ def test_whole_numbers_of_a_parquet_file_are_the_same_categories_beside_a_gap(ca
     frame["code"] = pd.to_numeric(frame["code"])
     frame.to_parquet("codes.parquet")
     call("fit", "codes.parquet", "-t", "price", "--as", "code=category", "-o", "model", "--no-report")
-    assert open_model("model")[1].categories["code"] == ["1234", "77"]
+    assert open_model("model").schema.categories["code"] == ["1234", "77"]
     frame.dropna().astype({"code": int}).to_parquet("whole.parquet")
     assert call_json("predict", "model", "whole.parquet")["rows"] == len(frame) - 1
 
@@ -47,7 +47,7 @@ def test_settings_repeat_what_was_said_of_columns(call, call_json, here):
     first = call_json("fit", "codes.csv", "-t", "price", *said, "-o", "model", "--no-report")
     again = call_json("fit", "codes.csv", "--config", "model/settings.toml", "-o", "again", "--no-report")
     assert again["metrics"] == first["metrics"]
-    assert open_model("again")[1].columns == open_model("model")[1].columns
+    assert open_model("again").schema.fields == open_model("model").schema.fields
     with open("model/settings.toml", "a") as settings:
         settings.write("rows = 'many'\n")
     assert "Invalid value for '--rows'" in call("fit", "--config", "model/settings.toml", code=2).stderr
@@ -65,7 +65,7 @@ def test_classes_that_look_like_numbers_in_another_file_are_known(call, call_jso
 def test_classes_of_truth_values_are_known_again(call, call_json, here):
     coded()[["price", "old"]].to_csv("truths.csv", index=False)
     call("fit", "truths.csv", "-t", "old", "-o", "model", "--no-report")
-    assert open_model("model")[0].classes_.tolist() == ["false", "true"]
+    assert open_model("model").model.classes_.tolist() == ["false", "true"]
     assert call_json("evaluate", "model", "truths.csv")["rows"] == 40
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import stratagp
-from stratagp.cli.reading import Format, read_table
+from stratagp.cli.table import Format, TableFile
 from tests.cli.conftest import table
 
 
@@ -90,7 +90,7 @@ def test_rows_without_an_answer_are_skipped_when_asked(call, call_json, houses, 
 
 def test_an_empty_line_of_a_single_column_is_a_row(here):
     Path("t.csv").write_text("text\nab\n\ncd\n\n")
-    assert read_table("t.csv", Format())["text"].isna().tolist() == [False, True, False]
+    assert TableFile("t.csv", Format()).read()["text"].isna().tolist() == [False, True, False]
 
 
 def test_standard_input_is_read(call, houses):

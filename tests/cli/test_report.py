@@ -7,15 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stratagp.cli import models, reporting
-from stratagp.cli.console import Console
-from stratagp.cli.fitting import prepare
-from stratagp.cli.reading import Format
+from stratagp.cli import choice
+from stratagp.cli.commands import report
+from stratagp.cli.commands.fit import prepare
+from stratagp.cli.output import Console
+from stratagp.cli.settings import Settings
+from stratagp.cli.table import Format
 from tests.cli.conftest import table
 
 
 def judged(data: str) -> dict:
-    return reporting._of(Console(silent=True), "model", data, False, Format())
+    return report.judged(Console(silent=True), "model", data, False, Format())
 
 
 def test_other_rows_are_judged_without_the_training_file(call, here):
@@ -40,18 +42,9 @@ def test_other_rows_are_judged_without_the_training_file(call, here):
 
 @pytest.mark.parametrize(("test", "model"), [(0.5, "exact"), (0.2, "sparse")])
 def test_the_model_is_chosen_by_the_rows_that_are_trained_on(here, monkeypatch, test, model):
-    monkeypatch.setattr(models, "EXACT_ROWS", 40)
+    monkeypatch.setattr(choice, "EXACT_ROWS", 40)
     table(60).to_csv("t.csv", index=False)
-    given = {
-        "file": "t.csv",
-        "target": "price",
-        "kinds": {},
-        "task": "auto",
-        "model": "auto",
-        "rows": None,
-        "log": False,
-    }
-    ready = prepare(Console(silent=True), {**given, "test": test, "seed": 0, "drop_missing": False})
+    ready = prepare(Console(silent=True), Settings("t.csv", "price", test=test))
     assert (ready.choice.model, len(ready.parts.y)) == (model, 60 - 60 * test)
     assert f"{len(ready.parts.y)} rows" in ready.choice.reason
 

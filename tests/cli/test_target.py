@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import lognorm, skew
 
 import stratagp
-from stratagp.cli.console import Console
+from stratagp.cli.output import Console
 from stratagp.cli.target import check_target, is_skewed
 from tests.cli.conftest import table
 

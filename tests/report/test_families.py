@@ -8,7 +8,7 @@ import pytest
 import stratagp
 from stratagp import kernels as k
 from stratagp.report import gather, write_report
-from stratagp.report.numbers import _ends
+from stratagp.report.answers import intervals
 from tests.report.conftest import PLAINLY
 from tests.training_length import make_steps
 
@@ -113,7 +113,7 @@ def test_a_calibrated_model_is_asked_once_for_its_own_intervals(method, monkeypa
     for name in ("predict", "predict_quantiles"):
         own = getattr(inner, name)
         monkeypatch.setattr(inner, name, lambda *a, own=own, **kw: asked.append(1) or own(*a, **kw), raising=False)
-    found = _ends(model, X[30:])
+    found = intervals(model, X[30:])
     assert len(asked) == 1
     for level, ends in by_hand.items():
         np.testing.assert_allclose(found[level], ends, rtol=1e-12)

@@ -11,8 +11,8 @@ import pytest
 
 from stratagp.errors import InputError
 from stratagp.report import words, write_report
-from stratagp.report.formats import number, percent
-from stratagp.report.scores import score_table
+from stratagp.report.values import number, percent
+from stratagp.report.words import score_table
 
 VOID = {"meta", "br", "img", "use", "path", "rect", "link", "hr", "input"}
 

@@ -10,11 +10,11 @@ from scipy.stats import binom, poisson
 from stratagp import AutoGPRegressor, GPRegressor, metrics
 from stratagp import kernels as k
 from stratagp.errors import InputError
-from stratagp.report import numbers as of_numbers
+from stratagp.report.answers import NumberAnswers
 from stratagp.report.learnt import histories
-from stratagp.report.plain import entry
 from stratagp.report.results import gather
 from stratagp.report.summary import read_inputs
+from stratagp.report.values import entry
 from stratagp.report.words import bars_verdict, what_it_learnt
 from stratagp.training.loop import History
 from tests.plotting.rates import Rates
@@ -131,7 +131,7 @@ def test_counts_are_judged_by_what_their_intervals_promise():
     """By the right model, whose intervals of whole numbers hold more than their level."""
     rate = np.random.default_rng(0).uniform(0.5, 3, (20_000, 1))
     y = np.random.default_rng(1).poisson(rate[:, 0]).astype(float)
-    found = of_numbers.calibration(of_numbers.ask(Rates().fit(rate), rate, y))
+    found = NumberAnswers.of(Rates().fit(rate), rate, y).calibration()
     for level, promised, inside in zip(found["levels"], found["promised"], found["inside"], strict=True):
         ends = Rates().predict_interval(rate, level)
         inner = [(low <= k) & (k <= high) for k in range(30) for low, high in [ends]]
@@ -147,9 +147,9 @@ def test_a_right_model_of_counts_is_rarely_blamed():
     rng, kinds = np.random.default_rng(2), []
     for _ in range(100):
         rate = rng.uniform(0.5, 3, (500, 1))
-        found = of_numbers.ask(Rates().fit(rate), rate, rng.poisson(rate[:, 0]).astype(float))
+        found = NumberAnswers.of(Rates().fit(rate), rate, rng.poisson(rate[:, 0]).astype(float))
         performance = {"evidence": "held-out"}
-        results = {"task": "regression", "performance": performance, "calibration": of_numbers.calibration(found)}
+        results = {"task": "regression", "performance": performance, "calibration": found.calibration()}
         kinds.append(bars_verdict(results).kind)
     assert kinds.count("about right") >= binom.ppf(0.001, 100, 0.95)
 

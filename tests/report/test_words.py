@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 
-from stratagp.report import classes as of_classes
 from stratagp.report import words, write_report
-from stratagp.report.scores import compare, score_table
+from stratagp.report.answers import ClassAnswers
+from stratagp.report.words import compare, score_table
 
 
 def page_of(results, tmp_path):
@@ -93,8 +93,8 @@ def test_probabilities_that_are_off_both_ways_are_not_right(classification):
     """Half the rows are called sure by 0.99 and half by 0.51, and three quarters of both are right."""
     rng = np.random.default_rng(0)
     top = np.repeat([0.99, 0.51], 2000)
-    answers = of_classes.ClassAnswers((rng.random(4000) > 0.75).astype(int), np.stack([top, 1 - top], 1), ["a", "b"])
-    found = classification[2] | {"calibration": of_classes.calibration(answers, 0)}
+    answers = ClassAnswers((rng.random(4000) > 0.75).astype(int), np.stack([top, 1 - top], 1), ["a", "b"])
+    found = classification[2] | {"calibration": answers.calibration(0)}
     assert found["calibration"]["confidence"] == pytest.approx(0.75)
     verdict = words.bars_verdict(found)
     assert verdict.kind == "uneven"

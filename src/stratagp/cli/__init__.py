@@ -1,7 +1,8 @@
 """The command line: fit, predict, evaluate and report without a line of Python.
 
-Commands are declared in ``commands``, which loads nothing but click. What they do is in modules of their own, which are
-loaded when a command runs, so that ``stratagp --help`` answers at once.
+``program`` has the table of commands, each of which is a module of ``commands`` that is loaded when it is called. No
+module here imports torch, scikit-learn or pandas at its top: ``import stratagp`` loads its parts when they are asked
+for, so that ``stratagp --help`` and a mistake in a file's name are answered at once.
 """
 
-from stratagp.cli.commands import main as main
+from stratagp.cli.program import main as main

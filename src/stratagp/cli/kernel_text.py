@@ -7,9 +7,8 @@ import difflib
 import inspect
 from typing import Any
 
-from stratagp import kernels
+import stratagp
 from stratagp.errors import InputError, StrataGPError
-from stratagp.kernels import Kernel
 
 OF_COLUMNS = (
     "RBF", "Matern", "Exponential", "RationalQuadratic", "PiecewisePolynomial", "Periodic", "Cosine", "SpectralMixture",
@@ -29,10 +28,10 @@ OF_TEXTS = (
 )
 _LONGEST = 2000  # letters
 _LARGEST = 3000  # columns, components and the like
-_OF_ARGUMENTS = (StrataGPError, TypeError, ValueError, OverflowError, RuntimeError, MemoryError)  # that are none
+_OF_ARGUMENTS = (StrataGPError, TypeError, ValueError, OverflowError, RuntimeError, MemoryError)  # that kernels refuse
 
 
-def parse_kernel(text: str) -> Kernel:
+def parse_kernel(text: str) -> stratagp.kernels.Kernel:
     """The kernel that a text describes.
 
     Names stand for kernels with their defaults, ``RBF`` for ``RBF()``; ``+``, ``*`` and ``** 2`` compose them. Columns
@@ -52,7 +51,7 @@ def parse_kernel(text: str) -> Kernel:
         if isinstance(error, InputError):
             raise
         raise InputError(f"--kernel: {text[:60]!r} cannot be read: it is nested too deeply, or no text") from None
-    if not isinstance(found, Kernel):
+    if not isinstance(found, stratagp.kernels.Kernel):
         raise _at(text.strip(), 0, "a number alone is no kernel; Constant is one")
     return found
 
@@ -91,13 +90,13 @@ class _Reader:
 
     def _binary(self, node: ast.BinOp) -> Any:
         left, right = self.read(node.left), self.read(node.right)
-        whole = isinstance(left, Kernel) or isinstance(right, Kernel)
+        of_kernels = [isinstance(each, stratagp.kernels.Kernel) for each in (left, right)]
         try:
-            if isinstance(node.op, ast.Add) and whole:
+            if isinstance(node.op, ast.Add) and any(of_kernels):
                 return left + right
-            if isinstance(node.op, ast.Mult) and whole:
+            if isinstance(node.op, ast.Mult) and any(of_kernels):
                 return left * right
-            if isinstance(node.op, ast.Pow) and isinstance(left, Kernel) and not isinstance(right, Kernel):
+            if isinstance(node.op, ast.Pow) and of_kernels == [True, False]:
                 return left**right
         except _OF_ARGUMENTS as error:
             raise self._refuse(node, _said(error)) from None
@@ -124,14 +123,15 @@ class _Reader:
             hint = f"is it {near[0]}?" if near else f"there are {', '.join(OF_COLUMNS)}; of texts {', '.join(OF_TEXTS)}"
             raise self._refuse(name, f"there is no kernel {name.id!r}; {hint}")
         own = {key: value for key, value in named.items() if key != "on"}
-        known = list(inspect.signature(getattr(kernels, name.id)).parameters)
+        kernel = getattr(stratagp.kernels, name.id)
+        known = list(inspect.signature(kernel).parameters)
         if strange := [key for key in own if key not in known]:
             near = difflib.get_close_matches(strange[0], known, 1, 0.6)
             hint = f"is it {near[0]}?" if near else f"there are {', '.join([*known, 'on'])}"
             raise self._refuse(node, f"{name.id} has no argument {strange[0]!r}; {hint}")
         try:
-            _check_sizes(getattr(kernels, name.id), arguments, own)
-            made = getattr(kernels, name.id)(*arguments, **own)
+            _check_sizes(kernel, arguments, own)
+            made = kernel(*arguments, **own)
         except _OF_ARGUMENTS as error:
             raise self._refuse(node, f"{name.id}: {_said(error)}") from None
         return self._on(node, made, named["on"]) if "on" in named else made

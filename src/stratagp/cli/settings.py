@@ -1,16 +1,80 @@
-"""Options of a fit in a TOML file: read before the command line, and written beside the model."""
+"""The options of a fit: from the command line, and in TOML files that are read before it and left beside a model."""
 
 from __future__ import annotations
 
 import difflib
-import importlib
 import json
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
 
-KEPT_OUT = ("out", "overwrite", "report", "checkpoint")  # where results and states go is no setting of the model
+from stratagp.cli.table import Format, shown_name
+
+_KEPT_OUT = ("out", "overwrite", "report", "checkpoint")  # where results and states go is no setting of the model
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of ``stratagp fit``, which tells what they mean; None where nothing was said."""
+
+    file: str
+    target: str
+    out: str | None = None
+    overwrite: bool = False
+    model: str = "auto"
+    task: str = "auto"
+    log: bool = False
+    kernel: str | None = None
+    kinds: dict[str, str] = field(default_factory=dict)
+    test: float = 0.2
+    drop_missing: bool = False
+    rows: int | None = None
+    epochs: int | None = None
+    time_limit: float | None = None
+    seed: int = 0
+    checkpoint: str | None = None
+    device: str | None = None
+    report: bool = True
+    delimiter: str | None = None
+    encoding: str = Format().encoding
+    decimal: str = Format().decimal
+    missing: tuple[str, ...] = ()
+
+    @property
+    def form(self) -> Format:
+        """How a text file is written."""
+        return Format(self.delimiter, self.encoding, self.decimal, self.missing)
+
+    @property
+    def name(self) -> str:
+        """What messages call the file."""
+        return shown_name(self.file)
+
+    def kept(self) -> dict[str, Any]:
+        """The options that make the same model again, as far as they were said."""
+        every = {name: value for name, value in asdict(self).items() if name not in _KEPT_OUT}
+        return {name: value for name, value in every.items() if value is not None and value != {} and value != ()}
+
+    def as_toml(self) -> str:
+        """The options that make the same model again.
+
+        >>> print(Settings("a.csv", "price", kinds={"zip": "category"}, delimiter=";").as_toml())
+        # stratagp fit --config settings.toml --out again repeats this fit
+        file = "a.csv"
+        target = "price"
+        model = "auto"
+        ...
+        as = { "zip" = "category" }
+        ...
+        delimiter = ";"
+        ...
+        """
+        lines = ["# stratagp fit --config settings.toml --out again repeats this fit"]
+        for name, value in self.kept().items():
+            lines.append(f"{'as' if name == 'kinds' else name.replace('_', '-')} = {_toml(value)}")
+        return "\n".join(lines) + "\n"
 
 
 def read_config(ctx: click.Context, parameter: click.Parameter, path: str | None) -> None:
@@ -27,8 +91,9 @@ def read_config(ctx: click.Context, parameter: click.Parameter, path: str | None
 def _options(path: str, known: set[str]) -> dict[str, Any]:
     """What a file says, which must be among the ``known`` options."""
     try:
-        toml: Any = importlib.import_module("tomllib")
-        found = toml.loads(Path(path).read_text("utf-8"))
+        import tomllib
+
+        found = tomllib.loads(Path(path).read_text("utf-8"))
     except ModuleNotFoundError:
         raise click.ClickException("--config needs Python 3.11 or later, which reads TOML") from None
     except OSError as error:
@@ -43,22 +108,6 @@ def _options(path: str, known: set[str]) -> dict[str, Any]:
                 f"--config: {path} has {name!r}, which is no option of fit" + (f"; is it {near[0]!r}?" if near else "")
             )
     return options
-
-
-def as_toml(options: dict[str, Any]) -> str:
-    """Options as TOML, without those that are unset and those that say where results go.
-
-    >>> print(as_toml({"target": "price", "time_limit": None, "test": 0.2, "kinds": {"zip": "category"}}))
-    target = "price"
-    test = 0.2
-    as = { "zip" = "category" }
-    <BLANKLINE>
-    """
-    lines = ["# stratagp fit --config settings.toml --out again repeats this fit"] if "file" in options else []
-    for name, value in options.items():
-        if name not in KEPT_OUT and value is not None and value != {} and value != ():
-            lines.append(f"{'as' if name == 'kinds' else name.replace('_', '-')} = {_toml(value)}")
-    return "\n".join(lines) + "\n"
 
 
 def _toml(value: Any) -> str:

@@ -1,15 +1,46 @@
-"""What is said about a target before anything is learnt: what cannot be meant is refused, what may not be is told."""
+"""The column to predict: whether it holds numbers or classes, what cannot be learnt, and what may not be meant."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from stratagp.cli.console import Console
+import stratagp
+from stratagp.cli.output import Console
 from stratagp.errors import InputError
 
+TASKS = ("regression", "classification")
+_CODES = 10  # classes at most, where whole numbers are taken for their codes
 _SKEWED = 1.0  # the skewness of positive numbers above which Gaussian intervals go far below zero
+
+
+def find_task(values: Any, said: str) -> tuple[str, str]:
+    """Regression or classification, and why.
+
+    >>> import pandas as pd
+    >>> find_task(pd.Series([0, 1, 2, 0, 1, 2, 1]), "auto")[0], find_task(pd.Series([0.5, 1.5, 2.0]), "auto")[0]
+    ('classification', 'regression')
+    """
+    present = values.dropna()
+    kind = getattr(present.dtype, "kind", "O")
+    if said == "regression" and kind not in "iufb":
+        raise InputError(f"--task regression needs numbers, but the target {values.name!r} has {present.iloc[0]!r}")
+    if said != "auto":
+        return said, "as asked for"
+    if stratagp.data.examine(present.to_frame("target"), {})[0].kind == "date":
+        raise InputError(
+            f"the target {values.name!r} holds dates, {str(present.iloc[0])!r}, which are not predicted: give a "
+            "number, days since one of them for example; --task classification takes them as classes"
+        )
+    distinct = np.unique(present.to_numpy()) if kind in "iuf" else None
+    if distinct is None:
+        return "classification", f"the target has {present.nunique()} different texts"
+    codes = len(distinct) <= _CODES and np.array_equal(distinct, distinct[0] + np.arange(len(distinct)))
+    if len(distinct) == 2 or (codes and distinct[0] in (0, 1) and len(present) > 2 * len(distinct)):
+        return "classification", f"the target has {len(distinct)} values alone; --task regression takes them as numbers"
+    return "regression", "the target is a number"
 
 
 def check_target(values: Any, task: str, said: str, log: bool, console: Console) -> None:
@@ -63,11 +94,23 @@ def is_skewed(numbers: np.ndarray) -> bool:
     """
     if not (np.isfinite(numbers) & (numbers > 0)).all():
         return False
-    own = _skewness(numbers)
-    return own > _SKEWED and abs(_skewness(np.log(numbers))) < own
+    both = np.stack([numbers, np.log(numbers)])
+    spread = both.std(1, keepdims=True)
+    z = (both - both.mean(1, keepdims=True)) / np.where(spread > 0, spread, 1.0)
+    own, of_logarithms = np.mean(z**3, axis=1)  # skewness
+    return bool(own > _SKEWED and abs(of_logarithms) < own)
 
 
-def _skewness(numbers: np.ndarray) -> float:
-    """``mean(z³)`` of standardised numbers; that of constant ones is 0."""
-    z = (numbers - numbers.mean()) / (numbers.std() or 1.0)
-    return float(np.mean(z**3))
+def targets(values: Any, task: str) -> np.ndarray:
+    """Targets without gaps as a model learns them: numbers; of classes whole numbers as such, all else as text."""
+    kind = getattr(values.dtype, "kind", "O")
+    if task == "classification":
+        if kind in "iu":
+            return values.to_numpy()
+        if kind == "f" and all(math.isfinite(v) and v == int(v) for v in values):
+            return values.to_numpy().astype(int)
+        return values.astype(str).to_numpy(dtype=str)
+    numbers = values.to_numpy(dtype=float)
+    if not np.isfinite(numbers).all():
+        raise InputError(f"the target {values.name!r} is infinite in row {values.index[~np.isfinite(numbers)][0]}")
+    return numbers

@@ -1,4 +1,4 @@
-"""One column of a table as numbers: what kind it is, its values, its categories.
+"""One column of a table as numbers: its values, its categories, what is missing.
 
 Dates become days since 1970-01-01 (in UTC where they know their zone), durations become days. Missing entries are NaN.
 """
@@ -21,37 +21,13 @@ Kind = Literal["number", "date", "duration", "category"]
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 _DAY = datetime.timedelta(days=1)
-_TRUTH = (bool, np.bool_)
-_TYPES: dict[Kind, Any] = {
+TRUTHS = (bool, np.bool_)
+TYPES: dict[Kind, Any] = {
     "date": (datetime.date,),
     "duration": (datetime.timedelta,),
     "number": (int, float, Decimal, Fraction, np.integer, np.floating, np.bool_),
 }
 _SHOWN = 10  # categories that a message lists
-
-
-def kind_of(column: Column, auto: bool) -> Kind:
-    """What a column holds; ``auto`` lets text, booleans and categoricals be categories, otherwise text is refused.
-
-    Objects are judged by their values: a column of objects that are all numbers holds numbers.
-
-    >>> kind_of(Column("0", np.array(["2020-01-01"], "datetime64[D]")), auto=True)
-    'date'
-    """
-    kind = column.values.dtype.kind
-    if kind == "c":
-        raise InputError(f"X: Complex data not supported, but column {column.label} is complex: split it in two")
-    if auto and (column.declared is not None or kind == "b"):
-        return "category"
-    by_kind: dict[str, Kind] = {
-        "b": "number",
-        "i": "number",
-        "u": "number",
-        "f": "number",
-        "M": "date",
-        "m": "duration",
-    }
-    return by_kind[kind] if kind in by_kind else _kind_of_objects(column, auto)
 
 
 def to_numbers(column: Column, kind: Kind) -> Float64[np.ndarray, " n"]:
@@ -69,7 +45,7 @@ def to_numbers(column: Column, kind: Kind) -> Float64[np.ndarray, " n"]:
         return values / np.timedelta64(1, "D")
     if values.dtype.kind in "biuf" and kind == "number":
         return values.astype(np.float64)
-    return np.array([_number(value, row, column, kind) for row, value in enumerate(_objects(column))], dtype=np.float64)
+    return np.array([_number(value, row, column, kind) for row, value in enumerate(objects(column))], dtype=np.float64)
 
 
 def categories_of(column: Column) -> list[Any]:
@@ -78,10 +54,9 @@ def categories_of(column: Column) -> list[Any]:
     >>> categories_of(Column("0", np.array(["b", "a", "b", None], dtype=object)))
     ['a', 'b']
     """
-    if column.declared is not None:
-        found: list[Any] = column.declared
-    else:
-        found = _in_order(_distinct(column))
+    found = column.declared
+    if found is None:
+        found = _in_order({_hashable(v, row, column) for row, v in enumerate(objects(column)) if not is_missing(v)})
     if not found:
         raise InputError(f"X: column {column.label} has no categories, as all its values are missing: drop the column")
     return found
@@ -98,7 +73,7 @@ def to_codes(column: Column, categories: list[Any], ignore: bool, remedy: str) -
         places = np.array([*(positions.get(category, -1.0) for category in column.declared), np.nan])
         codes = places[column.codes]
     else:
-        values = enumerate(_objects(column))
+        values = enumerate(objects(column))
         codes = np.array(
             [np.nan if is_missing(v) else positions.get(_hashable(v, row, column), -1.0) for row, v in values]
         )
@@ -107,9 +82,21 @@ def to_codes(column: Column, categories: list[Any], ignore: bool, remedy: str) -
         raise RowError(
             f"X has the category {column.values[row]!r} in row ",
             row,
-            f", column {column.label}, which was not in the training data; known are {_listed(categories)}: {remedy}",
+            f", column {column.label}, which was not in the training data; known are {listed(categories)}: {remedy}",
         )
     return codes
+
+
+def present(column: Column) -> np.ndarray:
+    """The values that are not missing.
+
+    >>> present(Column("0", np.array(["a", None], dtype=object))).tolist()
+    ['a']
+    """
+    values, kind = column.values, column.values.dtype.kind
+    if kind in "fMm":
+        return values[values == values]
+    return values[[not is_missing(value) for value in values.tolist()]] if kind == "O" else values
 
 
 def is_missing(value: Any) -> bool:
@@ -119,25 +106,12 @@ def is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ in {"NAType", "NaTType"}
 
 
-def _kind_of_objects(column: Column, auto: bool) -> Kind:
-    present = [(row, value) for row, value in enumerate(_objects(column)) if not is_missing(value)]
-    if not present:
-        return "number"
-    for kind, types in _TYPES.items():
-        if all(isinstance(value, types) and not (auto and isinstance(value, _TRUTH)) for _, value in present):
-            return kind
-    if auto:
-        return "category"
-    row, value = next((row, value) for row, value in present if not isinstance(value, _TYPES["number"]))
-    raise _not_a_number(value, row, column)
-
-
 def _number(value: Any, row: int, column: Column, kind: Kind) -> float:
     if is_missing(value):
         return np.nan
     value = _date_of(value) if kind == "date" and isinstance(value, str) else value
-    if not isinstance(value, _TYPES[kind]):
-        raise _not_a_number(value, row, column, kind)
+    if not isinstance(value, TYPES[kind]):
+        raise no_number(value, row, column, kind)
     if isinstance(value, datetime.datetime):
         return ((value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)) - _EPOCH) / _DAY
     if isinstance(value, datetime.date):
@@ -158,7 +132,8 @@ def _date_of(text: str) -> Any:
         return text
 
 
-def _not_a_number(value: Any, row: int, column: Column, kind: Kind = "number") -> RowError:
+def no_number(value: Any, row: int, column: Column, kind: Kind = "number") -> RowError:
+    """The error about a value that is none of its column's kind."""
     if kind != "number":
         iso = ", or texts such as '2024-12-31'" if kind == "date" else ""
         seen = f", column {column.label}, where fit saw {kind}s: give {kind}s there{iso}"
@@ -172,14 +147,10 @@ def _not_a_number(value: Any, row: int, column: Column, kind: Kind = "number") -
     )
 
 
-def _objects(column: Column) -> list[Any]:
+def objects(column: Column) -> list[Any]:
     """The values as Python objects; times in microseconds, which Python knows, whatever their unit was."""
     kind = column.values.dtype.kind
     return (column.values.astype(f"{kind}8[us]") if kind in "Mm" else column.values).tolist()
-
-
-def _distinct(column: Column) -> set[Any]:
-    return {_hashable(value, row, column) for row, value in enumerate(_objects(column)) if not is_missing(value)}
 
 
 def _hashable(value: Any, row: int, column: Column) -> Any:
@@ -199,6 +170,7 @@ def _in_order(values: Iterable[Any]) -> list[Any]:
         return sorted(values, key=lambda value: (type(value).__name__, str(value)))
 
 
-def _listed(categories: list[Any]) -> str:
+def listed(categories: list[Any]) -> str:
+    """Some categories, as messages have them."""
     shown = ", ".join(map(repr, categories[:_SHOWN]))
     return shown if len(categories) <= _SHOWN else f"{shown}, … ({len(categories)} in all)"

@@ -12,11 +12,13 @@ from jaxtyping import Bool, Float64
 from scipy import sparse
 from torch import Tensor
 
-from stratagp.data.columns import Kind, categories_of, kind_of, to_codes, to_numbers
+from stratagp.data.columns import Kind, categories_of, to_codes, to_numbers
+from stratagp.data.schema import kind_of
 from stratagp.data.tables import Column, Table, as_array, is_frame, is_pandas, read_table
 from stratagp.errors import InputError, RowError
 
 _SHOWN = 10  # columns that a message lists
+_CHOICES = {"encoding": ("one-hot", "codes"), "missing": ("raise", "impute"), "unknown": ("raise", "ignore")}
 _MANY = 50  # categories, above which a column of text may be none
 
 
@@ -71,9 +73,11 @@ class TableEncoder:
         name: str = "TableEncoder",
         imputes: bool = True,
     ) -> None:
-        _one_of("encoding", encoding, ("one-hot", "codes"))
-        _one_of("missing", missing, ("raise", "impute"))
-        _one_of("unknown", unknown, ("raise", "ignore"))
+        given = {"encoding": encoding, "missing": missing, "unknown": unknown}
+        for argument, choices in _CHOICES.items():
+            if given[argument] not in choices:
+                said = ", ".join(map(repr, choices))
+                raise InputError(f"{argument} must be one of {said}, got {given[argument]!r}")
         is_list = categorical is None or (isinstance(categorical, Iterable) and not isinstance(categorical, str))
         if not is_list and categorical != "auto":
             raise InputError(
@@ -93,7 +97,8 @@ class TableEncoder:
     def fit(self, X: Any) -> TableEncoder:
         """Learn the kinds of the columns and their categories."""
         table = read_table(X)
-        kinds = _kinds(table, self.categorical)
+        auto, chosen = table.is_frame and isinstance(self.categorical, str), _positions(table, self.categorical)
+        kinds = ["category" if i in chosen else kind_of(column, auto) for i, column in enumerate(table.columns)]
         names = table.names or [f"x{i}" for i in range(len(kinds))]
         columns, source, categories = [], [], {}
         for i, (name, kind) in enumerate(zip(names, kinds, strict=True)):
@@ -103,7 +108,10 @@ class TableEncoder:
                 encoded = [f"{name}={value}" for value in categories[name]] if self.encoding == "one-hot" else [name]
             columns += encoded
             source += [i] * len(encoded)
-        _refuse_twins(columns)
+        if twins := sorted(name for name, count in Counter(columns).items() if count > 1):
+            raise InputError(
+                f"X: more than one encoded column would be called {_listed(twins)}: rename columns or categories"
+            )
         self.names_in, self.columns, self.source, self.categories = table.names, columns, source, categories
         self.is_categorical = [kind == "category" for kind in kinds]
         self.nearly_unique = _nearly_unique(table, categories) if isinstance(self.categorical, str) else {}
@@ -205,12 +213,6 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, (str, bytes))
 
 
-def _kinds(table: Table, categorical: Any) -> list[Kind]:
-    auto = table.is_frame and isinstance(categorical, str)
-    chosen = _positions(table, categorical)
-    return ["category" if i in chosen else kind_of(column, auto) for i, column in enumerate(table.columns)]
-
-
 def _nearly_unique(table: Table, categories: dict[str, list[Any]]) -> dict[str, int]:
     """Columns that nobody declared to be categories, with more than 50 values and more than half as many as rows."""
     names = table.names or [f"x{i}" for i in range(len(table.columns))]
@@ -236,14 +238,6 @@ def _positions(table: Table, categorical: Any) -> set[int]:
     return found
 
 
-def _refuse_twins(columns: list[str]) -> None:
-    twins = sorted(name for name, count in Counter(columns).items() if count > 1)
-    if twins:
-        raise InputError(
-            f"X: more than one encoded column would be called {_listed(twins)}: rename columns or categories"
-        )
-
-
 def refuse_other_names(expected: list[str], found: list[str]) -> None:
     """Name the columns that ``fit`` has not seen, and those that are missing now."""
     unseen, gone = sorted(set(found) - set(expected)), sorted(set(expected) - set(found))
@@ -260,11 +254,6 @@ def _bullets(names: list[str]) -> str:
 
 def _listed(names: list[str]) -> str:
     return ", ".join(map(repr, names[:_SHOWN])) + (", …" if len(names) > _SHOWN else "")
-
-
-def _one_of(argument: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise InputError(f"{argument} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
 def _warn(message: str) -> None:

@@ -96,6 +96,9 @@ class ParquetFiles(Source):
     Arguments:
         listing: which files, and where.
         copies: of files that are not Parquet, here; messages name the files and their rows.
+
+    >>> open_source("flights/*.parquet").files  # doctest: +SKIP
+    ['flights/2007.parquet', 'flights/2008.parquet']
     """
 
     _origin: ParquetFiles | None = None  # which the copies of files go with

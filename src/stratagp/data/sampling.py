@@ -52,7 +52,13 @@ class Moments:
 
 @dataclass
 class Sample:
-    """The rows with the smallest keys, at most ``size`` of them."""
+    """The rows with the smallest keys, at most ``size`` of them.
+
+    >>> sample = Sample(2)
+    >>> sample.add(np.array([30, 10, 20], dtype=np.uint64), Block(np.array([[3.0], [1.0], [2.0]]), None, "rows", 0))
+    >>> sample.settle().X.tolist()
+    [[1.0], [2.0]]
+    """
 
     size: int
     keys: list[UInt64[np.ndarray, " k"]] = field(default_factory=list)
@@ -148,7 +154,11 @@ def _in_plain_types(frame: Any) -> Any:
 
 
 def mixed(numbers: UInt64[np.ndarray, " n"]) -> UInt64[np.ndarray, " n"]:
-    """Numbers that look random, one for each: the finaliser of SplitMix64 (Steele, Lea and Flood 2014)."""
+    """Numbers that look random, one for each: the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+
+    >>> len(set(mixed(np.arange(1000, dtype=np.uint64)).tolist()))
+    1000
+    """
     with np.errstate(over="ignore"):
         z = numbers + np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

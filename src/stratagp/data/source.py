@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -73,6 +73,7 @@ class Source(ABC):
     targets: list[str]
     missing = "raise"
     memory = MEMORY
+    files: Sequence[str] = ()  # that rows are read from
     surveyed: Any = None
 
     @abstractmethod
@@ -177,6 +178,25 @@ class Frame(Source):
         for row in range(start + first, stop, size):
             frame = self._frame.iloc[row : min(row + size, stop)].reset_index(drop=True)
             yield split_frame(frame, self.targets, "the frame", row)
+
+
+class Mapped(Source):
+    """The blocks of a source, each changed by a function that leaves its rows where they are.
+
+    >>> from dataclasses import replace
+    >>> doubled = Mapped(Arrays(np.ones((2, 1))), lambda block: replace(block, X=2 * block.X))
+    >>> next(doubled.blocks(0)).X.tolist()
+    [[2.0], [2.0]]
+    """
+
+    def __init__(self, source: Source, change: Callable[[Block], Block]) -> None:
+        self.source, self.change, self.parts, self.targets = source, change, source.parts, source.targets
+        self.files = source.files
+        self.settings(source.missing, source.memory)
+
+    def blocks(self, part: int, first: int = 0) -> Iterator[Block]:
+        """The rows of a part in their order, from row ``first`` on, a block at a time."""
+        return map(self.change, self.source.blocks(part, first))
 
 
 def split_frame(frame: Any, targets: Sequence[str], where: str, first: int) -> Block:

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, UInt64
 
-from stratagp.data.columns import categories_of, kind_of
+from stratagp.data.columns import categories_of
 from stratagp.data.rules import Rules
 from stratagp.data.sampling import Moments, Sample, mixed
+from stratagp.data.schema import kind_of
 from stratagp.data.source import Block, Source
 from stratagp.data.tables import is_pandas, read_table
 from stratagp.data.target_checks import Check, as_numbers, is_number, refuse_targets
@@ -149,7 +150,7 @@ def survey(
     """Read all rows once; each process its share of the parts.
 
     Arguments:
-        check: raises an :class:`~stratagp.errors.InputError` where targets are none that can be learnt from.
+        check: raises an :class:`~stratagp.errors.InputError` where targets cannot be learnt from.
 
     >>> from stratagp.data.source import Arrays
     >>> found = survey(Arrays(np.arange(10.0)[:, None], np.arange(10.0)), Rules(), of_classes=False)

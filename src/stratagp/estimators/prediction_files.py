@@ -37,6 +37,9 @@ def predict_file(estimator: Any, X: Any, out: Any, level: float = 0.95) -> int:
             where they are, and a warning says how many there are.
         out: a path that ends with ``.parquet`` or ``.csv``, and is none that ``X`` is read from.
         level: the probability of the interval from ``lower`` to ``upper``.
+
+    >>> predict_file(model, "flights/*.parquet", "delays.parquet")  # doctest: +SKIP
+    5929413
     """
     check_is_fitted(estimator)
     check_level(level)
@@ -70,7 +73,7 @@ def _checked_out(out: Any, X: Any) -> Path:
         raise InputError(f"out must end with .parquet or .csv, got {str(out)!r}")
     if not path.parent.is_dir():
         raise InputError(f"out: the folder {path.parent} does not exist")
-    files = getattr(X, "files", []) if isinstance(X, Source) else X
+    files = X.files if isinstance(X, Source) else X
     if would_read(files, path):
         raise InputError(f"out: {path} is among the files that X is read from: give another folder or name")
     return path
@@ -100,7 +103,13 @@ def _predicted(estimator: Any, block: Block, complete: np.ndarray, level: float)
 
 
 def predicted_columns(estimator: Any, X: Any, level: float) -> dict[str, np.ndarray]:
-    """The columns of predictions, by their names, as :func:`predict_file` writes them."""
+    """The columns of predictions, by their names, as :func:`predict_file` writes them.
+
+    >>> from stratagp import GPRegressor
+    >>> X = np.linspace(0, 6, 20)[:, None]
+    >>> list(predicted_columns(GPRegressor(max_iterations=0).fit(X, np.sin(X[:, 0])), X, 0.95))
+    ['mean', 'std', 'lower', 'upper']
+    """
     if is_classifier(estimator):
         p = estimator.predict_proba(X)
         found = {f"p({label})": p[:, i] for i, label in enumerate(estimator.classes_.tolist())}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 
@@ -25,7 +25,6 @@ from stratagp.recipes.classes import LATENT_VARIANCE
 from stratagp.recipes.options import BatchOptions, Whole
 from stratagp.training.start import start_from_data
 
-_EPOCHS = 30
 _LOO_SAMPLES = 10  # of each row, where nothing else is sampled
 _CLASS_SAMPLES = 20  # of a softmax, in the bound
 _ROWS = 2000  # rows that a start value of the latent functions is taken from
@@ -35,6 +34,8 @@ _PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
 @dataclass(eq=False, repr=False)
 class AutoGPOptions(BatchOptions):
     """Options of AutoGP; :class:`~stratagp.AutoGPRegressor` tells what they mean."""
+
+    usual_epochs: ClassVar[int] = 30
 
     kernel: Kernel | None = None
     n_inducing: Whole = 200
@@ -82,7 +83,7 @@ class AutoGPRecipe(Recipe):
         chain = self._chain(kernel, z, likelihood, outputs_of(rows, likelihood), level, generator, anchors is None)
         batches = Batches.of(rows, options, context, generator)
         model = ChainModel(chain.to(context.device), batches.data)
-        length = batches.length(_EPOCHS, epochs=options.max_epochs)
+        length = batches.length()
         plan = phases(options.objective, length.pop("epochs"), options.loo_parameters, options.phase_epochs)
         for phase in plan:
             count = f"{phase.epochs} epoch{'s' * (phase.epochs != 1)}"

@@ -55,17 +55,21 @@ class Batches:
         """What training reads: the rows themselves, or the stream that they are a sample of."""
         return (self.data.x, self.data.y) if self.rows.stream is None else (self.rows.stream, None)
 
-    def length(self, default_epochs: int, what: str = "", epochs: int | None = None) -> dict[str, Any]:
+    def length(self, what: str = "", epochs: int | None = None, usual: int = 0) -> dict[str, Any]:
         """Batch size, epochs, patience and scores of a training.
 
-        ``epochs`` is how many were asked for; None makes ``default_epochs``, and ``min_steps`` steps at least.
+        Arguments:
+            epochs: how many, where it is not the options that say.
+            usual: how many at least, where neither says.
         """
         count = len(self.data) if self.rows.stream is None else self.rows.total
         size, patience = min(self.settings.batch_size, count), self.settings.patience
         if patience is not None:
             patience = max(patience, -(-_LEAST_PATIENCE * size // count))
         if epochs is None:
-            epochs = max(default_epochs, -(-self.settings.min_steps // (count // size)))
+            epochs = self.settings.epochs_for(count)
+            if usual:
+                epochs = max(usual, -(-self.settings.min_steps // (count // size)))
         steps = epochs * (count // size)
         self.context.log(f"{what}{steps} step{'s' * (steps != 1)} in {epochs} epoch{'s' * (epochs != 1)}")
         return {

@@ -39,7 +39,6 @@ from stratagp.training.lbfgs import Result, maximise
 from stratagp.training.loop import History
 from stratagp.training.progress import log
 
-_EPOCHS = 100
 _MOST_HIDDEN = 8  # processes, where their number is left out
 _STARTS = 2  # in closed form
 _NEARLY_LINEAR = 3.0  # the stretch of lengthscales that makes functions so
@@ -225,7 +224,7 @@ class DFGPRecipe(Recipe):
             torch.float64,
             Constant(level) if (level := likelihood.start(batches.data.y)) else None,
         ).to(batches.context.device)
-        length, histories = batches.length(_EPOCHS, epochs=options.max_epochs), []
+        length, histories = batches.length(), []
         for phase, share in enumerate(self._phases(length.pop("epochs"))):
             if phase:
                 widen(start.below)

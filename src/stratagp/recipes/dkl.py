@@ -24,7 +24,6 @@ from stratagp.recipes.options import AtLeast, BatchOptions, NotNegative, Positiv
 from stratagp.training.loop import History
 from stratagp.training.progress import log
 
-_EPOCHS = 20
 _GRID_POINTS = 2**16  # of one grid, at most
 _SETTLE = 10_000  # rows that moments of features are taken of
 _SAMPLES = 20  # of a row in the bound, where scores are correlated and no closed form knows it
@@ -36,6 +35,7 @@ class DKLOptions(BatchOptions):
     """Options of deep kernel learning; :class:`~stratagp.DKLRegressor` tells what they mean."""
 
     start_noise: ClassVar[float] = 1.0  # a network that knows nothing yet must not be sure
+    usual_epochs: ClassVar[int] = 20
     smooth_only: ClassVar[bool] = True
 
     network: Any = "auto"
@@ -172,9 +172,8 @@ class _Training:
             features.train()
             return float(sum(fits)) / len(test)
 
-        length = self.batches.length(
-            options.pretrain_epochs, "the network alone, ", self._asked(options.pretrain_epochs)
-        )
+        asked = options.pretrain_epochs if options.max_epochs is not None else None
+        length = self.batches.length("the network alone, ", asked, options.pretrain_epochs)
         rates = [(head.parameters(), options.rate / options.network_rate)]
         x, y = self.batches.source
         common = {**length, **self._common(score)}
@@ -186,7 +185,7 @@ class _Training:
         """Everything; the steps of the network are multiplied by ``fine_tuning`` where it was trained before."""
         options, network = self.options, self.features.network
         score = self.batches.score(chain) or (lambda: 0.0)
-        length = self.batches.length(_EPOCHS, "all together, ", options.max_epochs)
+        length = self.batches.length("all together, ")
         factor = options.network_rate / options.rate * (options.fine_tuning if options.pretrain_epochs else 1.0)
         x, y = self.batches.source
         history = chain.fit(
@@ -200,10 +199,6 @@ class _Training:
         )
         self.settle()
         return history
-
-    def _asked(self, epochs: int) -> int | None:
-        """Epochs of the network alone are exact where those of everything are."""
-        return None if self.options.max_epochs is None else epochs
 
     def _common(self, score: Callable[[], float]) -> dict[str, Any]:
         """What both steps share."""

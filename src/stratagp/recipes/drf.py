@@ -21,7 +21,6 @@ from stratagp.recipes.chains import ChainModel
 from stratagp.recipes.options import BatchOptions, Positive, ShareOfAll, Whole, WholeOrZero
 from stratagp.training.start import start_from_data
 
-_EPOCHS = 100
 _START_ROWS = 10_000  # that a start is made from
 _SOFTMAX_SAMPLES = 2  # of its functions, for each sample of hidden values
 _SINGLE_SAMPLES = 20  # of its functions, at least, where there are no hidden values
@@ -124,7 +123,7 @@ class DRFRecipe(Recipe):
             generator=generator,
             penalty=chain.log_prior if chain.has_priors else None,
             score=batches.score(chain),
-            **batches.length(_EPOCHS, epochs=options.max_epochs),
+            **batches.length(),
         )
         chain.dtype = torch.float64  # a prediction must not depend on the rows that are asked for with it
         return model

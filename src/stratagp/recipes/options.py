@@ -87,6 +87,7 @@ class BatchOptions:
     """
 
     start_noise: ClassVar[float] = 0.1  # the share of the variance of targets that training starts from
+    usual_epochs: ClassVar[int] = 100  # where ``max_epochs`` is left out and rows are many
     smooth_only: ClassVar[bool] = False  # whether only likelihoods serve whose density is no step
 
     likelihood: Likelihood | str = "auto"
@@ -96,6 +97,12 @@ class BatchOptions:
     rate: Positive = 0.02
     validation: Share = 0.0
     patience: Whole | None = None
+
+    def epochs_for(self, rows: int) -> int:
+        """How often training goes over so many rows."""
+        if self.max_epochs is not None:
+            return self.max_epochs
+        return max(self.usual_epochs, -(-self.min_steps // (rows // min(self.batch_size, rows))))
 
     def _check(self) -> None:
         """Refuse options that do not go together."""

@@ -1,8 +1,9 @@
-"""What a model is and what it has learnt, as plain values."""
+"""What a model is, what it has learnt, and what drives its predictions, as plain values."""
 
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -10,20 +11,28 @@ import numpy as np
 from stratagp.errors import StrataGPError
 from stratagp.kernels import Periodic
 from stratagp.likelihoods import GaussianNoise, Likelihood
-from stratagp.plotting.answers import answer, answers
+from stratagp.plotting.dependence import curves_of
+from stratagp.plotting.plot_data import PlotData
 from stratagp.plotting.training import histories_of
-from stratagp.report.plain import plain
 from stratagp.report.summary import InputSummary
+from stratagp.report.values import date, entry, plain, short, some
 
 _MOST_ROWS = 1500  # of training, up to which standard errors are computed for the page
 _MOST_VALUES = 60
 _LONGEST = 600  # letters of a kernel
 _NOISES = ("noise", "gaussian.noise", "likelihood.noise", "likelihood.given.noise")
+_LEVEL = 0.9  # of the bands
+_TOP = 4  # columns whose curves are drawn
+_MOST_COLUMNS = 200  # beyond which relevance takes long
+_SHARES = 15
+_GRID, _ROWS, _RUG = 30, 100, 120
+_CLASSES = 4  # curves in a picture
+_LEVELS = 10  # values of a category
 
 
 def inner(model: Any) -> Any:
     """The model that a calibrated one holds, or the model itself."""
-    return inner(model.model) if answers(model, "model") and not answers(model, "engine_") else model
+    return inner(model.model) if not hasattr(model, "fitted_") and hasattr(model, "model") else model
 
 
 def describe(model: Any, inputs: InputSummary, rows: int) -> dict[str, Any]:
@@ -33,13 +42,23 @@ def describe(model: Any, inputs: InputSummary, rows: int) -> dict[str, Any]:
     """
     own = inner(model)
     table = _table(own, rows)
+    try:
+        kernel = str(own.kernel_)
+        kernel = kernel if len(kernel) <= _LONGEST else f"{kernel[: _LONGEST - 1]}…"
+    except (AttributeError, StrataGPError):
+        kernel = None
+    values = []
+    for row in table[:_MOST_VALUES]:
+        known = row.trainable and np.isfinite(row.std)
+        ends = {"lower": row.lower, "upper": row.upper} if known else {"lower": None, "upper": None}
+        values.append(plain({"name": row.name, "value": row.value, "note": row.note, **ends}))
     return {
         "name": type(model).__name__,
         "inner": None if own is model else type(own).__name__,
-        "kernel": _kernel(own),
-        "inference": answer(own, "inference_"),
-        "reason": answer(own, "inference_reason_"),
-        "values": [_value(row) for row in table[:_MOST_VALUES]],
+        "kernel": kernel,
+        "inference": getattr(own, "inference_", None),
+        "reason": getattr(own, "inference_reason_", None),
+        "values": values,
         "more_values": max(0, len(table) - _MOST_VALUES),
         "has_errors": any(row.trainable and np.isfinite(row.std) for row in table),
         "lengthscales": _lengthscales(own, table, inputs),
@@ -50,37 +69,24 @@ def describe(model: Any, inputs: InputSummary, rows: int) -> dict[str, Any]:
 def histories(model: Any) -> list[dict[str, Any]]:
     """What the objective was, epoch by epoch, in each phase of training; nothing where no phase has two epochs."""
     phases = [(number, each) for number, each in enumerate(histories_of(inner(model)), 1) if len(each.values)]
-    return [_phase(*each) for each in phases] if any(len(each.values) > 1 for _, each in phases) else []
-
-
-def _phase(number: int, history: Any) -> dict[str, Any]:
-    kept = np.unique(np.linspace(0, len(history.values) - 1, 200).astype(int))
-    values = [history.values[i] for i in kept]
-    return plain({"number": number, "epochs": kept + 1, "values": values, "ending": history.ending})
-
-
-def _kernel(model: Any) -> str | None:
-    try:
-        text = str(model.kernel_)
-    except (AttributeError, StrataGPError):
-        return None
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    if not any(len(each.values) > 1 for _, each in phases):
+        return []
+    found = []
+    for number, each in phases:
+        kept = np.unique(np.linspace(0, len(each.values) - 1, 200).astype(int))
+        values = [each.values[i] for i in kept]
+        found.append(plain({"number": number, "epochs": kept + 1, "values": values, "ending": each.ending}))
+    return found
 
 
 def _table(model: Any, rows: int) -> list[Any]:
     """Learnt values; with standard errors where these are known or quick, as each takes two fits' worth of rows."""
-    if not answers(type(model), "hyperparameters_"):
+    if not hasattr(type(model), "hyperparameters_"):
         return []
     if rows > _MOST_ROWS and "hyperparameters_" not in vars(model):
         model = copy.copy(model)
         model.__dict__.pop("criterion_", None)
     return list(model.hyperparameters_)
-
-
-def _value(row: Any) -> dict[str, Any]:
-    known = row.trainable and np.isfinite(row.std)
-    ends = {"lower": row.lower, "upper": row.upper} if known else {"lower": None, "upper": None}
-    return plain({"name": row.name, "value": row.value, "note": row.note, **ends})
 
 
 def _lengthscales(model: Any, table: list[Any], inputs: InputSummary) -> list[dict[str, Any]]:
@@ -89,11 +95,10 @@ def _lengthscales(model: Any, table: list[Any], inputs: InputSummary) -> list[di
     A column over which anything repeats has none: that of a periodic kernel is a distance on a circle, and another one
     says nothing of the changes within a period.
     """
-    seen = answer(answer(model, "inputs_"), "columns") or []
-    known = model._kernel_columns() if answers(model, "_kernel_columns") else []
-    if not inputs.is_table or known != seen:
+    seen = getattr(getattr(model, "inputs_", None), "columns", [])
+    if not inputs.is_table or getattr(model, "_kernel_columns", list)() != seen:
         return []
-    scale = answer(answer(model, "inputs_"), "scale")
+    scale = getattr(model.inputs_, "scale", None)
     found, repeated = [], set[str]()
     for row in table:
         stem, _, column = row.name.partition("[")
@@ -112,17 +117,65 @@ def _lengthscales(model: Any, table: list[Any], inputs: InputSummary) -> list[di
 def _noise(model: Any, table: list[Any]) -> float | None:
     """The standard deviation of the noise in units of the target, where there is one and it is Gaussian.
 
-    The noise of other likelihoods may be about something else, such as the logarithm of the target.
+    The noise of other likelihoods may be about something else, such as the logarithm of the target; that of models of
+    closed form is not.
     """
-    found = [row.value for row in table if row.name in _NOISES and _is_gaussian(_owner(model, row.name))]
+    owners = [(row.value, _owner(model, row.name)) for row in table if row.name in _NOISES]
+    found = [value for value, own in owners if isinstance(own, GaussianNoise) or not isinstance(own, Likelihood)]
     return float(np.sqrt(found[0])) if len(found) == 1 and found[0] >= 0 else None
-
-
-def _is_gaussian(owner: Any) -> bool:
-    """Whether a part of a model that has a noise has it in the unit of the target; models of closed form have."""
-    return isinstance(owner, GaussianNoise) or not isinstance(owner, Likelihood)
 
 
 def _owner(model: Any, address: str) -> Any:
     """The part of a model that a hyperparameter belongs to."""
     return model.model_.get_submodule(address.rpartition(".")[0])
+
+
+def effects(model: Any, X: Any, inputs: InputSummary, seed: int) -> dict[str, Any]:
+    """Relevance of columns, largest first, and partial dependence on the first few."""
+    own, columns, shares = inner(model), len(inputs.names), np.zeros(0)
+    if columns <= _MOST_COLUMNS and hasattr(own, "relevance_"):
+        shares = np.asarray(own.relevance_, dtype=float)
+        shares = shares if shares.shape == (columns,) and np.isfinite(shares).all() else np.zeros(0)
+    order: list[int] = np.argsort(-shares, kind="stable").tolist()
+    known = order or list(range(columns))
+    listed = [{"name": inputs.names[j], "share": float(shares[j])} for j in order[:_SHARES]]
+    curves = [_curve(model, X, inputs, j, seed) for j in known[:_TOP]] if inputs.is_table else []
+    kept = [curve for curve in curves if curve is not None]
+    return {"relevance": listed, "more": max(0, len(order) - _SHARES), "curves": kept, "order": known}
+
+
+def _curve(model: Any, X: Any, inputs: InputSummary, j: int, seed: int) -> dict[str, Any] | None:
+    """Partial dependence on one column; None where a model cannot be asked."""
+    rows = PlotData(X, inner(model))
+    if inputs.fields[j].kind not in ("number", "date", "category"):
+        return None
+    is_number, column = rows.is_number(j, inner(model)), rows.column(j)
+    levels = [] if is_number else rows.levels(j)
+    if is_number:
+        values = rows.grid(j, _GRID)
+    else:  # those that most rows have
+        having = Counter(column.tolist())
+        values = np.array(sorted(levels, key=lambda level: -having[level])[:_LEVELS], dtype=object)
+    try:
+        found = curves_of(model, rows.take(some(len(rows), _ROWS, seed)), j, values, _LEVEL)
+    except StrataGPError:  # columns of objects, and models over several outputs
+        return None
+    kind = "date" if values.dtype.kind == "M" else "number" if is_number else "category"
+    shown = short(values) if kind == "number" else [date(v) if kind == "date" else str(entry(v)) for v in values]
+    rug = column.astype(float) if kind == "number" else np.zeros(0)
+    rug = rug[np.isfinite(rug)]
+    swing = np.ptp(found.mean, axis=0)
+    chosen = np.sort(np.argsort(-swing, kind="stable")[:_CLASSES])  # the curves that change most
+    parts = {"mean": found.mean, "low": found.low, "high": found.high}
+    return {
+        "name": inputs.names[j],
+        "kind": kind,
+        "values": shown,
+        "more_values": max(0, len(levels) - _LEVELS),
+        "curves": [
+            {"name": found.names[c], **{part: short(curve[:, c]) for part, curve in parts.items()}} for c in chosen
+        ],
+        "more_curves": max(0, len(found.names) - _CLASSES),
+        "band": found.band,
+        "rug": short(rug[some(len(rug), _RUG, seed)]),
+    }

@@ -14,12 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from stratagp.errors import InputError
 from stratagp.plotting.plot_data import labels, name_of, numbers
-from stratagp.report import classes as of_classes
-from stratagp.report import numbers as of_numbers
-from stratagp.report import summary
-from stratagp.report.effects import effects
-from stratagp.report.learnt import describe, histories
-from stratagp.report.plain import plain, some
+from stratagp.report.answers import ClassAnswers, NumberAnswers
+from stratagp.report.learnt import describe, effects, histories
+from stratagp.report.summary import InputSummary, describe_columns, describe_target, read_inputs
+from stratagp.report.values import plain, some
 
 FORMAT = 1  # of the dict; pages are made from this one alone
 _MOST_ROWS = 20_000  # that figures are computed from
@@ -63,11 +61,16 @@ def gather(
     >>> found["performance"]["evidence"], found["data"]["rows"]
     ('leave-one-out', 20)
     """
-    task = _check_model(model)
-    _check_arguments(X_test, y_test, baselines, settings, assumptions, title, seed)
-    inputs = summary.read_inputs(X_train, model)
+    _check(model, X_test, y_test, baselines, settings, assumptions, title, seed)
+    task = "classification" if is_classifier(model) else "regression"
+    inputs = read_inputs(X_train, model)
     n = len(inputs.labels)
     y = _targets(task, y_train, n)
+    columns, classes = describe_columns(inputs), None
+    if task == "classification":
+        classes = [str(label) for label in np.asarray(model.classes_).tolist()]
+    more = len(inputs.fields) - len(columns)
+    versions = {"Python": platform.python_version()} | {name: importlib.metadata.version(name) for name in _PACKAGES}
     driven = effects(model, X_train, inputs, seed)
     results = {
         "format": FORMAT,
@@ -76,11 +79,11 @@ def gather(
         "made": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "target": name_of(y_train, settings.get("target"), "the target"),
         "model": describe(model, inputs, n),
-        "data": _data(task, model, inputs, y),
+        "data": {"rows": n, "columns": columns, "more_columns": more, "target": describe_target(y, classes)},
         **_evaluated(task, model, (X_train, y, inputs), (X_test, y_test), driven["order"], seed),
         "effects": {name: value for name, value in driven.items() if name != "order"},
         "history": histories(model),
-        "repeat": {"settings": settings, "assumptions": assumptions, "seed": seed, "versions": _versions()},
+        "repeat": {"settings": settings, "assumptions": assumptions, "seed": seed, "versions": versions},
     }
     results["performance"]["baselines"] = baselines
     results["data"]["test_rows"] = None if X_test is None else results["performance"]["of"]
@@ -88,15 +91,20 @@ def gather(
 
 
 def _evaluated(
-    task: str, model: Any, training: tuple[Any, Any, Any], test: tuple[Any, Any], order: list[int], seed: int
+    task: str,
+    model: Any,
+    training: tuple[Any, np.ndarray, InputSummary],
+    test: tuple[Any, Any],
+    order: list[int],
+    seed: int,
 ) -> dict[str, Any]:
     """Scores, calibration and the worst rows, from rows that were held out, left out one by one, or learnt from."""
     X, y, inputs = training
     evidence, most = "training", _MOST_TRAINING
-    found = of_numbers.left_out(model, y) if task == "regression" and test[0] is None else None
+    found = NumberAnswers.left_out(model, y) if task == "regression" and test[0] is None else None
     if test[0] is not None:
         evidence, most, X = "held-out", _MOST_ROWS, test[0]
-        inputs = summary.read_inputs(X, model)
+        inputs = read_inputs(X, model)
         y = _targets(task, test[1], len(inputs.labels), "y_test")
     n = len(y)
     chosen = np.arange(n)
@@ -106,34 +114,21 @@ def _evaluated(
         chosen = some(n, most, seed)
         X, y = _take(X, chosen), y[chosen]
     head = {"evidence": evidence, "rows": len(chosen), "of": n}
+    scores: dict[str, Any] = {"confusion": None, "points": None}
     if task == "regression":
-        answers = of_numbers.ask(model, X, y) if found is None else found
-        scores: dict[str, Any] = {"scores": of_numbers.performance(answers), "confusion": None}
-        scores["points"] = of_numbers.points(answers, seed)
-        calibration, bad = of_numbers.calibration(answers), of_numbers.worst(answers, _WORST)
-        level = max(answers.ends, default=None)
+        answers = NumberAnswers.of(model, X, y) if found is None else found
+        scores |= {"scores": answers.performance(), "points": answers.points(seed)}
+        calibration, bad, level = answers.calibration(), answers.worst(_WORST), max(answers.ends, default=None)
     else:
-        said = of_classes.ask(model, X, y)
-        scores = {"scores": of_classes.performance(said), "confusion": of_classes.confusion(said), "points": None}
-        calibration, bad, level = of_classes.calibration(said, seed), of_classes.worst(said, _WORST), None
+        said = ClassAnswers.of(model, X, y)
+        scores |= {"scores": said.performance(), "confusion": said.confusion()}
+        calibration, bad, level = said.calibration(seed), said.worst(_WORST), None
     columns = order[:_WORST_COLUMNS]
     rows = [
         {"row": inputs.labels[chosen[i]], "inputs": inputs.row(int(chosen[i]), columns), **values} for i, values in bad
     ]
     worst = {"columns": [inputs.names[j] for j in columns], "rows": rows, "level": level}
     return {"performance": {**head, **scores}, "calibration": calibration, "worst": worst}
-
-
-def _data(task: str, model: Any, inputs: summary.InputSummary, y: np.ndarray) -> dict[str, Any]:
-    wanted = list(range(min(len(inputs.names), summary.MOST_COLUMNS)))
-    if task == "regression":
-        target = summary.describe_numbers(y)
-    else:
-        names = [str(label) for label in np.asarray(model.classes_).tolist()]
-        target = summary.describe_classes(np.array([str(label) for label in y.tolist()], dtype=object), names)
-    columns = summary.describe_columns(inputs, wanted)
-    more = len(inputs.names) - len(wanted)
-    return {"rows": len(inputs.labels), "columns": columns, "more_columns": more, "target": target}
 
 
 def _targets(task: str, y: Any, n: int, name: str = "y_train") -> np.ndarray:
@@ -153,16 +148,12 @@ def _take(X: Any, rows: np.ndarray) -> Any:
     return [X[i] for i in rows] if isinstance(X, (list, tuple)) else X[rows]
 
 
-def _check_model(model: Any) -> str:
+def _check(
+    model: Any, X_test: Any, y_test: Any, baselines: Any, settings: Any, assumptions: Any, title: Any, seed: Any
+) -> None:
     if not isinstance(model, BaseEstimator) or not (is_regressor(model) or is_classifier(model)):
         raise InputError(f"model must be a fitted regressor or classifier, got {type(model).__name__}")
     check_is_fitted(model)
-    return "classification" if is_classifier(model) else "regression"
-
-
-def _check_arguments(
-    X_test: Any, y_test: Any, baselines: Any, settings: Any, assumptions: Any, title: Any, seed: Any
-) -> None:
     if (X_test is None) != (y_test is None):
         raise InputError("X_test and y_test go together: give both, or None for both")
     if not isinstance(baselines, Mapping) or not all(isinstance(each, Mapping) for each in baselines.values()):
@@ -175,7 +166,3 @@ def _check_arguments(
         raise InputError(f"title must be a string, got {type(title).__name__}")
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise InputError(f"seed must be a whole number of at least 0, got {seed!r}")
-
-
-def _versions() -> dict[str, str]:
-    return {"Python": platform.python_version()} | {name: importlib.metadata.version(name) for name in _PACKAGES}

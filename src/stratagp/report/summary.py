@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from torch import Tensor
 
-from stratagp.data.columns import is_missing, kind_of, to_numbers
+from stratagp.data.columns import present, to_numbers
+from stratagp.data.schema import Field, as_stored
 from stratagp.data.tables import Column, as_array, is_frame, pandas_like, read_table
 from stratagp.errors import InputError
-from stratagp.plotting.answers import answers, categories_of, names_of
-from stratagp.report.plain import date, entry, plain, short
+from stratagp.plotting.answers import names_of
+from stratagp.report.values import date, entry, plain, short
 
 MOST_COLUMNS = 60  # that a page lists
 _MOST_CATEGORIES = 5
@@ -21,13 +22,17 @@ _BINS = 20
 
 
 class InputSummary(NamedTuple):
-    """Inputs as columns: ``kinds`` are "number", "date", "duration", "category" or "object"; ``labels`` name rows."""
+    """InputSummary as columns: what each holds, its values, and the ``labels`` that name rows."""
 
-    names: list[str]
-    kinds: list[str]
+    fields: list[Field]
     columns: list[Column]
     labels: list[str]
     is_table: bool
+
+    @property
+    def names(self) -> list[str]:
+        """What columns are called."""
+        return [each.name for each in self.fields]
 
     def row(self, i: int, chosen: list[int]) -> list[Any]:
         """Entries of some columns in one row."""
@@ -38,51 +43,47 @@ def read_inputs(X: Any, model: Any) -> InputSummary:
     """The columns of frames and arrays; of texts, images and other objects, one column that holds them.
 
     >>> found = read_inputs(["abc", "bcd"], None)
-    >>> found.names, found.kinds, found.row(1, [0])
-    (['object'], ['object'], ['bcd'])
+    >>> found.fields[0].kind, found.row(1, [0])
+    ('object', ['bcd'])
 
     A column of a frame keeps its name and the labels of its rows.
     """
     if isinstance(X, Mapping):
         return _objects({str(name): _items(part) for name, part in X.items()})
     if not is_frame(X):
-        X = X.detach().cpu().numpy() if isinstance(X, Tensor) else X
+        X = X.detach().cpu().numpy() if hasattr(X, "detach") else X
         if not isinstance(X, np.ndarray) and not _is_table(X):
             return _column_of_objects(X)
         if np.ndim(X) != 2:
             return _objects({"object": [f"array of shape {np.shape(row)}" for row in X]})
-    table = read_table(X)
-    names = table.names or (names_of(model) if answers(model, "n_features_in_") else None)
+    table, frame = read_table(X), pandas_like(X)
+    names = table.names or (names_of(model) if hasattr(model, "n_features_in_") else None)
     if names is None or len(names) != len(table.columns):
         names = [f"x{i}" for i in range(len(table.columns))]
-    frame = pandas_like(X)
     labels = [str(label) for label in frame.index] if is_frame(X) else [str(i) for i in range(table.rows)]
-    categories = categories_of(model)
-    if categories is None or len(categories) != len(names):
-        categories = [False] * len(names)
-    kinds = ["category" if own else _kind(column) for column, own in zip(table.columns, categories, strict=True)]
-    return InputSummary(names, kinds, table.columns, labels, is_table=True)
+    learnt = getattr(getattr(getattr(model, "inputs_", None), "encoder", None), "is_categorical", [])
+    learnt = learnt if len(learnt) == len(names) else [False] * len(names)
+    stored = zip(names, as_stored(table), learnt, strict=True)
+    fields = [replace(each, name=name, kind="category" if own else each.kind) for name, each, own in stored]
+    return InputSummary(fields, table.columns, labels, is_table=True)
 
 
-def describe_columns(inputs: InputSummary, wanted: list[int]) -> list[dict[str, Any]]:
-    """Kind, missing entries and spread of columns; of categories, the most frequent values."""
-    return [_described(inputs.names[j], inputs.kinds[j], inputs.columns[j]) for j in wanted]
+def describe_columns(inputs: InputSummary) -> list[dict[str, Any]]:
+    """Kind, missing entries and spread of the first columns; of categories, the most frequent values."""
+    return [_described(*each) for each in zip(inputs.fields[:MOST_COLUMNS], inputs.columns, strict=False)]
 
 
-def describe_numbers(y: np.ndarray) -> dict[str, Any]:
-    """A histogram of targets that are numbers, with their mean and deviation.
+def describe_target(y: np.ndarray, classes: list[str] | None) -> dict[str, Any]:
+    """How many rows each class has, the most frequent first; of numbers a histogram, their mean and deviation.
 
-    >>> found = describe_numbers(np.array([0.0, 1.0, 1.0, 4.0]))
+    >>> found = describe_target(np.array([0.0, 1.0, 1.0, 4.0]), None)
     >>> found["mean"], found["std"], sum(found["counts"])
     (1.5, 1.5, 4)
     """
-    counts, edges = np.histogram(y, bins=min(_BINS, max(5, int(np.sqrt(len(y))))))
-    return {"counts": counts.tolist(), "edges": short(edges), "mean": float(y.mean()), "std": float(y.std())}
-
-
-def describe_classes(labels: np.ndarray, classes: list[str]) -> dict[str, Any]:
-    """How many rows each class has, the most frequent first."""
-    count = Counter(labels.tolist())
+    if classes is None:
+        counts, edges = np.histogram(y, bins=min(_BINS, max(5, int(np.sqrt(len(y))))))
+        return {"counts": counts.tolist(), "edges": short(edges), "mean": float(y.mean()), "std": float(y.std())}
+    count = Counter(str(label) for label in y.tolist())
     order = sorted(classes, key=lambda label: -count[label])
     return {"classes": order, "counts": [count[label] for label in order]}
 
@@ -95,8 +96,8 @@ def _objects(parts: dict[str, list[Any]]) -> InputSummary:
         columns.append(Column(name, values))
     if not columns:
         raise InputError("X must not be empty")
-    labels = [str(i) for i in range(len(columns[0].values))]
-    return InputSummary(list(parts), ["object"] * len(parts), columns, labels, is_table=False)
+    fields = [Field(each.label, "object", len(set(each.values.tolist())), 0) for each in columns]
+    return InputSummary(fields, columns, [str(i) for i in range(len(columns[0].values))], is_table=False)
 
 
 def _column_of_objects(X: Any) -> InputSummary:
@@ -118,30 +119,23 @@ def _is_table(X: Any) -> bool:
         return False
 
 
-def _kind(column: Column) -> str:
-    values = (
-        [value for value in column.values.tolist() if not is_missing(value)] if column.values.dtype == object else []
-    )
-    if any(not isinstance(value, (str, int, float, bool)) and not hasattr(value, "year") for value in values[:100]):
-        return "object"
-    return kind_of(column, auto=True)
-
-
-def _described(name: str, kind: str, column: Column) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": name, "kind": kind, "low": None, "middle": None, "high": None, "top": []}
-    if kind in ("number", "date", "duration"):
-        values = to_numbers(column, kind)  # type: ignore[arg-type]
+def _described(field: Field, column: Column) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": field.name,
+        "kind": field.kind,
+        "low": None,
+        "middle": None,
+        "high": None,
+        "top": [],
+    }
+    if field.kind in ("number", "date", "duration"):
+        values = to_numbers(column, field.kind)  # type: ignore[arg-type]
         known = values[np.isfinite(values)]
-        ends = np.quantile(known, [0.0, 0.5, 1.0]) if len(known) else []
-        shown = [_day(end) if kind == "date" else plain(end) for end in ends]
-        return found | dict(zip(("low", "middle", "high"), shown, strict=False)) | {"missing": len(values) - len(known)}
-    present = [value for value in column.values.tolist() if not is_missing(value)]
-    found["missing"] = len(column.values) - len(present)
-    texts = Counter(str(entry(value)) for value in present)
-    found["distinct"] = len(texts)
-    found["top"] = [[text, count] for text, count in texts.most_common(_MOST_CATEGORIES)] if kind == "category" else []
-    return found
-
-
-def _day(days: float) -> str:
-    return date(np.datetime64("1970-01-01") + np.timedelta64(round(days * 86400), "s"))
+        ends = np.quantile(known, [0.0, 0.5, 1.0]).tolist() if len(known) else []
+        if field.kind == "date":
+            ends = [date(np.datetime64("1970-01-01") + np.timedelta64(round(end * 86400), "s")) for end in ends]
+        shown = dict(zip(("low", "middle", "high"), plain(ends), strict=False))
+        return found | shown | {"missing": len(values) - len(known)}
+    texts = Counter(str(entry(value)) for value in present(column).tolist())
+    top = [[text, count] for text, count in texts.most_common(_MOST_CATEGORIES)] if field.kind == "category" else []
+    return found | {"missing": field.missing, "distinct": len(texts), "top": top}

@@ -1,18 +1,36 @@
-"""What the numbers mean, in sentences that depend on them."""
+"""What the numbers mean: sentences that depend on them, and the table of scores beside those of baselines."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 from stratagp.metrics.calibration import binomial_interval
-from stratagp.report import scores
-from stratagp.report.formats import count, listed, number, percent
+from stratagp.report.values import count, listed, number, percent
 
 LEVELS = (0.5, 0.8, 0.95)
 TOGETHER = 0.95  # the probability that the intervals of all levels hold
 _MATTERS = 0.02  # a share that is off by less is right enough
 _VAGUE = 0.15  # what shares may be off by where rows are too few for a judgement
 _MOST_SENTENCES = 5  # about columns
+_CHANCE = 2.0  # standard errors that chance alone gives
+_SURE = 0.95  # the level of intervals of shares
+_SHARES = ("accuracy", "error", "coverage95")  # scores that are shown in percent
+# what a score is called, and whether more of it is better; None where it should be as promised
+NAMES: dict[str, tuple[str, bool | None]] = {
+    "rmse": ("root mean squared error", False),
+    "mae": ("mean absolute error", False),
+    "nlpd": ("negative log density", False),
+    "crps": ("continuous ranked probability score", False),
+    "coverage95": ("share inside the 95 % intervals", None),
+    "r2": ("R², share of variance explained", True),
+    "accuracy": ("share of rows that are right", True),
+    "error": ("share of rows that are wrong", False),
+    "log_loss": ("log loss", False),
+    "brier": ("Brier score", False),
+    "ece": ("calibration error", False),
+    "f1": ("F₁", True),
+}
+_FIRST = {"regression": ("rmse", "mae", "nlpd"), "classification": ("accuracy", "log_loss", "brier")}
 
 _FAMILIES = {
     "GPRegressor": "a Gaussian process",
@@ -39,7 +57,7 @@ _INFERENCES = {
     "ep": "by expectation propagation, the most accurate approximation of the probabilities",
     "variational": "by a local variational bound",
 }
-_BENDS = {
+_BENDS = {  # what lengthscales above so many ranges of their column mean
     3.0: "almost a straight line, or no effect",
     1.0: "a curve that bends gently",
     0.3: "a curve that bends once or twice",
@@ -81,13 +99,15 @@ def what_it_learnt(results: dict[str, Any]) -> list[str]:
     """Lengthscales and noise for readers who do not know these words."""
     spans = {column["name"]: (column["low"], column["high"]) for column in results["data"]["columns"]}
     order = [each["name"] for each in results["effects"]["relevance"]]
-    ranked = sorted(results["model"]["lengthscales"], key=lambda each: _place(each["column"], order))
+    places = {name: place for place, name in enumerate(order)}
+    ranked = sorted(results["model"]["lengthscales"], key=lambda each: places.get(each["column"], len(order)))
     said = []
     for each in ranked[:_MOST_SENTENCES]:
         low, high = spans.get(each["column"], (None, None))
         if isinstance(low, (int, float)) and isinstance(high, (int, float)) and high > low:
             far = f"{number(each['value'], 3)} of {each['column']}, which goes from {number(low)} to {number(high)}"
-            said.append(f"Predictions change over about {far}: {_bend(each['value'] / (high - low))}.")
+            bends = (said for least, said in _BENDS.items() if each["value"] / (high - low) > least)
+            said.append(f"Predictions change over about {far}: {next(bends, 'quick changes')}.")
     noise, target = results["model"]["noise"], results["data"]["target"]
     if noise is not None and target.get("std"):
         share = min(1.0, noise**2 / target["std"] ** 2)
@@ -99,16 +119,88 @@ def what_it_learnt(results: dict[str, Any]) -> list[str]:
     return said
 
 
-def _place(name: str, order: list[str]) -> int:
-    return order.index(name) if name in order else len(order)
+def score_table(results: dict[str, Any]) -> dict[str, Any]:
+    """Columns (name, what it is, which way is better) and rows (name, values), the model first.
+
+    Scores of the model have a standard error, or a 95 % interval where they are a share of right rows. Those of
+    baselines that have no name here are left out.
+    """
+    scores, baselines = results["performance"]["scores"], results["performance"]["baselines"]
+    others_have = dict.fromkeys(key for each in baselines.values() for key in each if key in NAMES)
+    keys = [*scores, *(key for key in others_have if key not in scores)]
+    columns = []
+    for key in keys:
+        name, more = NAMES.get(key, (key, None))
+        better = {True: "more is better", False: "less is better", None: ""}[more]
+        if key == "coverage95":
+            found = results["calibration"]
+            wanted = dict(zip(found["levels"], found["promised"], strict=True)).get(_SURE, _SURE)
+            better = f"{percent(wanted)} is right"
+        columns.append({"name": name, "better": better, "is_share": key in _SHARES})
+    own = {"name": "this model", "values": [scores.get(key, {}).get("value") for key in keys]}
+    errors = [scores.get(key, {}).get("error") for key in keys]
+    others = [{"name": name, "values": [each.get(key) for key in keys]} for name, each in baselines.items()]
+    ranges = [_range(scores[key]["value"], results) if key == "accuracy" and key in scores else None for key in keys]
+    return {"columns": columns, "model": own, "errors": errors, "ranges": ranges, "baselines": others}
 
 
-def _bend(ratio: float) -> str:
-    """What a lengthscale means beside the range of its column."""
-    for least, said in _BENDS.items():
-        if ratio > least:
-            return said
-    return "quick changes"
+def compare(results: dict[str, Any]) -> Verdict:
+    """Whether the model beats the best baseline in the first score that both have, and by how much.
+
+    The kind is "better", "unclear", "worse" or "alone", where there is nothing to compare with.
+    """
+    performance, first = results["performance"], _FIRST[results["task"]]
+    scores, rows = performance["scores"], count(performance["rows"], "row")
+    where = {
+        "held-out": f"on {rows} that the model has not seen",
+        "leave-one-out": f"on {rows}, each predicted from all others",
+        "training": f"on {rows} that the model has learnt from",
+    }[performance["evidence"]]
+    for key in first:
+        rivals = {name: each[key] for name, each in performance["baselines"].items() if each.get(key) is not None}
+        if key in scores and scores[key]["value"] is not None and rivals:
+            return _compared(key, scores[key], rivals, where, results)
+    own, name = scores[first[0]]["value"], NAMES[first[0]][0]
+    said = f"The {name} is {_shown(first[0], own)} {where}. There is no baseline to compare it with."
+    return Verdict("alone", said)
+
+
+def _compared(
+    key: str, score: dict[str, Any], rivals: dict[str, float], where: str, results: dict[str, Any]
+) -> Verdict:
+    name, more_is_better = NAMES[key]
+    best = (max if more_is_better else min)(rivals, key=rivals.__getitem__)
+    own, other = score["value"], rivals[best]
+    gain = own - other if more_is_better else other - own
+    if key == "accuracy":
+        low, high = _range(own, results)
+        unclear = low <= other <= high or results["performance"]["rows"] == 1
+    else:
+        unclear = score["error"] is None or abs(gain) <= _CHANCE * score["error"]
+    figures = f"The {name} is {_shown(key, own)} {where}, and {_shown(key, other)} for {best}"
+    if results["performance"]["evidence"] == "training" and gain > 0:
+        return Verdict("unclear", f"{figures}; but the model has learnt from these rows, which proves nothing.")
+    if unclear:
+        return Verdict("unclear", f"{figures}, the best baseline: no clear difference, as chance alone could give it.")
+    if key == "accuracy":
+        by = f"{number(100 * abs(gain), 3)} percentage points"
+    else:
+        by = number(abs(gain), 3) if key == "nlpd" or other <= 0 else percent(abs(gain) / other)
+    if gain > 0:
+        return Verdict("better", f"{figures}, the best baseline: the model is better by {by}.")
+    tail = f"the model does not beat it, and is worse by {by}. Use the simpler one, or ask why."
+    return Verdict("worse", f"{figures}: {tail}")
+
+
+def _range(share: float, results: dict[str, Any]) -> tuple[float, float]:
+    """Where the share of all rows lies whose share of these rows is given."""
+    n = results["performance"]["rows"]
+    low, high = binomial_interval(round(share * n), n, _SURE)
+    return float(low), float(high)
+
+
+def _shown(key: str, value: float) -> str:
+    return percent(value) if key in _SHARES else number(value)
 
 
 def evidence(results: dict[str, Any]) -> str:
@@ -161,7 +253,7 @@ def _numbers_verdict(calibration: dict[str, Any]) -> Verdict:
         return Verdict("unknown", "The model gives no intervals at these levels, as it was calibrated by too few rows.")
     few = [row for row in rows if row["verdict"] == "too few"]
     many = [row for row in rows if row["verdict"] == "too many"]
-    shown = max(few or many or rows, key=lambda row: row["level"])
+    shown = (few or many or rows)[-1]
     n = count(calibration["rows"], "row")
     whole = f", which end on whole numbers and promise {percent(shown['promised'])}," if calibration["counts"] else ""
     fact = f"Intervals of {percent(shown['level'])}{whole} hold {percent(shown['share'])} of {n}"
@@ -217,5 +309,5 @@ def in_short(results: dict[str, Any]) -> list[str]:
     columns = len(data["columns"]) + data["more_columns"]
     given = f"{count(columns, 'column')}, learnt from {count(data['rows'], 'row')}"
     head = f"The model predicts {results['target']} from {given}."
-    said = [head, scores.compare(results).sentence, bars_verdict(results).sentence, driver(results)]
+    said = [head, compare(results).sentence, bars_verdict(results).sentence, driver(results)]
     return [sentence for sentence in said if sentence]

@@ -1,8 +1,10 @@
 """Training: optimisers and samplers that see an objective as a callable, and the choice of inducing points."""
 
+from stratagp.training.checkpoint import appearing as appearing
 from stratagp.training.curvature import Hyperparameter as Hyperparameter
 from stratagp.training.curvature import HyperparameterTable as HyperparameterTable
 from stratagp.training.curvature import hessian as hessian
+from stratagp.training.devices import find_device as find_device
 from stratagp.training.inducing_points import greedy_points as greedy_points
 from stratagp.training.inducing_points import kmeans_points as kmeans_points
 from stratagp.training.lbfgs import Result as Result

@@ -235,7 +235,15 @@ def write_whole(path: Path, content: bytes) -> None:
 
 @contextmanager
 def appearing(path: Path) -> Iterator[Path]:
-    """A path beside ``path`` to write to; it takes the place of ``path`` at the end, if all went well."""
+    """A path beside ``path`` to write to; it takes the place of ``path`` at the end, if all went well.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with appearing(Path(folder) / "model.txt") as beside:
+    ...         size = beside.write_text("all of it")
+    ...     (Path(folder) / "model.txt").read_text()
+    'all of it'
+    """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield beside

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import stratagp
-from stratagp.cli import streamed
-from stratagp.cli.console import Console
-from stratagp.cli.holding import SALT
+from stratagp.cli import many_files
+from stratagp.cli.many_files import SALT
+from stratagp.cli.output import Console
 from stratagp.data import open_source
 from stratagp.data.rules import Divided
 from tests.cli.conftest import table
@@ -19,7 +19,7 @@ FIT = ("-t", "price", "--epochs", "2", "-o", "model")
 
 
 def test_rows_of_one_file_are_held_out_by_their_values_and_reported(call_json, call, here, monkeypatch):
-    monkeypatch.setattr(streamed, "SAMPLE_ROWS", 150)
+    monkeypatch.setattr(many_files, "SAMPLE_ROWS", 150)
     frame = table(400)
     frame.to_csv("houses.csv", index=False)
     said = call_json("fit", "house*.csv", *FIT, "--test", "0.5")
@@ -54,7 +54,7 @@ def test_of_several_files_whole_ones_are_held_out(call_json, here):
 
 
 def test_without_a_row_of_each_class_in_the_sample_there_are_no_baselines(call_json, here, monkeypatch):
-    monkeypatch.setattr(streamed, "SAMPLE_ROWS", 5)
+    monkeypatch.setattr(many_files, "SAMPLE_ROWS", 5)
     table(120).assign(price=[f"class {i % 8}" for i in range(120)]).to_csv("houses.csv", index=False)
     said = call_json("fit", "house*.csv", *FIT, "--no-report", "--test", "0.5")
     assert set(said["metrics"]) == {"accuracy", "log_loss", "brier", "ece"}
@@ -90,9 +90,9 @@ def test_where_every_file_has_its_own_class_rows_are_held_out(call_json, here):
 
 
 def test_classes_that_are_only_held_out_are_named(capsys):
-    rows = streamed.Rows(table(4), np.array(["a", "c", "b", "c"]), 4)
+    rows = many_files.Sampled(table(4), np.array(["a", "c", "b", "c"]), 4)
     model = SimpleNamespace(classes_=np.array(["a", "b"]))
-    assert streamed._of_known_classes(rows, model, Console()).y.tolist() == ["a", "b"]
+    assert many_files._of_known_classes(rows, model, Console()).y.tolist() == ["a", "b"]
     said = (
         "the model does not know the class 'c', as no training row has it: such rows held out, 2 of 4, are not scored"
     )

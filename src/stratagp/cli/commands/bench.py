@@ -9,22 +9,28 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
+import click
 import numpy as np
-import torch
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process import kernels as peers
 
-from stratagp.cli.console import Console, aligned
+import stratagp
+from stratagp.cli.output import Console, aligned
+from stratagp.cli.program import declared
 from stratagp.errors import InputError
-from stratagp.kernels import RBF
-from stratagp.linalg import gaussian_log_density
 
 _COLUMNS, _REPEATS = 8, 3
 _AGREE = 1e-6  # relative
 
 
-def run(console: Console, sizes: str) -> None:
-    """Time both on the same problems, and compare their answers."""
+@declared("bench")
+@click.option("--sizes", default="500,1000,2000", show_default=True, metavar="N,N,...", help="Numbers of rows.")
+def command(console: Console, sizes: str) -> None:
+    """Time the exact process on this machine, beside scikit-learn.
+
+    One log marginal likelihood with its gradient, eight lengthscales, double precision, as many threads
+    as torch takes here. The best of three; both must agree on the value.
+    """
+    import torch
+
     rows, data = [["rows", "StrataGP", "scikit-learn", "faster", "difference"]], []
     for n in _sizes(sizes):
         console.note(f"{n} rows")
@@ -66,13 +72,15 @@ def _race(n: int) -> tuple[float, float, float]:
 
 
 def _ours(x: np.ndarray, y: np.ndarray) -> Callable[[], float]:
-    kernel = RBF(ard=_COLUMNS).set(lengthscale=2.0, variance=1.5)
+    import torch
+
+    kernel = stratagp.kernels.RBF(ard=_COLUMNS).set(lengthscale=2.0, variance=1.5)
     noise = torch.tensor(0.1, dtype=torch.float64).log().requires_grad_()
     points, targets = torch.from_numpy(x), torch.from_numpy(y)[:, None]
     leaves = [*kernel.parameters(), noise]
 
     def run() -> float:
-        value = gaussian_log_density(targets, kernel(points), noise.exp())
+        value = stratagp.linalg.gaussian_log_density(targets, kernel(points), noise.exp())
         torch.autograd.grad(value, leaves)
         return float(value.detach())
 
@@ -80,6 +88,9 @@ def _ours(x: np.ndarray, y: np.ndarray) -> Callable[[], float]:
 
 
 def _theirs(x: np.ndarray, y: np.ndarray) -> Callable[[], float]:
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process import kernels as peers
+
     kernel = peers.ConstantKernel(1.5) * peers.RBF(np.full(_COLUMNS, 2.0)) + peers.WhiteKernel(0.1)
     model: Any = GaussianProcessRegressor(kernel, alpha=0.0, optimizer=None).fit(x, y)
     theta = model.kernel_.theta

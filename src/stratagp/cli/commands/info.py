@@ -5,21 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from stratagp.cli.console import Console, aligned, harmless
-from stratagp.cli.folder import TABLE, Table, read_table_file
+import click
+
+from stratagp.cli.model_folder import TABLE, read_table_file
+from stratagp.cli.output import Console, aligned, harmless
+from stratagp.cli.program import declared
 from stratagp.cli.scores import as_table
 from stratagp.errors import ModelFileError
 from stratagp.persistence.config import describe
 
 
-def run(console: Console, model: str) -> None:
-    """Tell it from the description in the file, without loading the model."""
+@declared("info")
+@click.argument("model", metavar="MODEL")
+def command(console: Console, model: str) -> None:
+    """Tell what a saved model is, without loading it."""
     folder = Path(model)
     about = describe(folder)
     table = read_table_file(folder) if (folder / TABLE).exists() else None
     data = {"class": about.get("class"), "description": about}
     if table is not None:
-        data |= {"task": table.task, "target": table.target, **table.about}
+        data |= {"task": table["task"], "target": table["target"], **table["about"]}
     try:
         text = _words(about, table)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -29,30 +34,30 @@ def run(console: Console, model: str) -> None:
     console.result(harmless(text), data)
 
 
-def _words(about: dict[str, Any], table: Table | None) -> str:
+def _words(about: dict[str, Any], table: dict[str, Any] | None) -> str:
     rows = [["class", str(about.get("class"))], ["inference", str(about.get("inference") or "mini-batches")]]
     rows += [] if table is None else _of_table(table)
     rows += [["classes", ", ".join(map(str, about["classes"]))]] if about.get("classes") else []
     rows += [["size", f"{_bytes(about.get('bytes') or 0)} of tensors"]]
     rows += [["versions", ", ".join(f"{name} {number}" for name, number in about["library"].items())]]
     lines = [aligned([[" ".join(each.split()) for each in row] for row in rows])]
-    if table is not None and (found := table.about.get("metrics")):
-        every = {"rows held out": found, **table.about.get("baselines", {})}
-        lines += ["", as_table({name: _numbers(each) for name, each in every.items()})]
+    if table is not None and (found := table["about"].get("metrics")):
+        every = {"rows held out": found, **table["about"].get("baselines", {})}
+        nan = float("nan")
+        scores = {
+            who: {name: nan if value is None else value for name, value in own.items()} for who, own in every.items()
+        }
+        lines += ["", as_table(scores)]
     return "\n".join(lines)
 
 
-def _of_table(table: Table) -> list[list[str]]:
-    used = ", ".join(f"{each.name} ({each.kind})" for each in table.columns if each.used)
-    rows = [["task", str(table.task)], ["target", table.target], ["inputs", used]]
-    rows += [["chosen", f"{table.about.get('model')}: {table.about.get('reason')}"]]
-    if counts := table.about.get("rows"):
+def _of_table(table: dict[str, Any]) -> list[list[str]]:
+    used = ", ".join(f"{each['name']} ({each['kind']})" for each in table["columns"] if each["kind"] != "ignore")
+    rows = [["task", table["task"]], ["target", table["target"]], ["inputs", used]]
+    rows += [["chosen", f"{table['about'].get('model')}: {table['about'].get('reason')}"]]
+    if counts := table["about"].get("rows"):
         rows += [["rows", f"{counts['train']:,} trained on, {counts['test']:,} held out"]]
     return rows
-
-
-def _numbers(scores: dict[str, Any]) -> dict[str, float]:
-    return {name: float("nan") if value is None else value for name, value in scores.items()}
 
 
 def _bytes(size: int) -> str:

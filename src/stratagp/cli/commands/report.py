@@ -7,26 +7,41 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
-from stratagp.cli.console import Console
-from stratagp.cli.evaluating import known_rows
-from stratagp.cli.folder import REPORT, RESULTS, open_model, read_table_file
-from stratagp.cli.reading import Format
+import click
+
+import stratagp
+from stratagp.cli.commands.evaluate import known_rows
+from stratagp.cli.model_folder import REPORT, RESULTS, open_model, read_table_file
+from stratagp.cli.output import Console
+from stratagp.cli.program import declared
+from stratagp.cli.table import Format, format_options, shown_name
 from stratagp.errors import InputError, ModelFileError
-from stratagp.report import gather, write_report
 
 _OF_THE_FIT = ("model", "data", "effects")  # parts of the results that are about the rows trained on
 
 
-def run(
-    console: Console, model: str, data: str | None, out: str | None, open_it: bool, drop_missing: bool, **reading: Any
+@declared("report")
+@click.argument("model", metavar="MODEL")
+@click.option("--data", metavar="FILE", help="Rows to judge the model by, in place of those held out in the fit.")
+@click.option("--out", "-o", metavar="FILE", help="The page; report.html beside the model if left out.")
+@click.option("--drop-missing", is_flag=True,
+              help="Of --data, leave rows out that have no target, or that the model cannot answer.")  # fmt: skip
+@click.option("--open", "open_it", is_flag=True, help="Show it in the browser.")
+@format_options
+def command(
+    console: Console, model: str, data: str | None, out: str | None, open_it: bool, drop_missing: bool, **form: Any
 ) -> None:
-    """Write the page, and show it where that is asked for."""
+    """Write the page about a model again, or about other rows.
+
+    One HTML file that needs no network: how good the model is, whether its error bars hold, what drives
+    predictions, worst cases.
+    """
     folder = Path(model)
-    results = _stored(folder) if data is None else _of(console, model, data, drop_missing, Format.of(reading))
+    results = _stored(folder) if data is None else judged(console, model, data, drop_missing, Format.of(form))
     path = Path(out) if out else folder / REPORT
     if not path.absolute().parent.is_dir():
         raise InputError(f"--out: the folder {path.parent} does not exist")
-    write_report(results, path)
+    stratagp.report.write_report(results, path)
     if open_it:
         webbrowser.open(path.absolute().as_uri())
     console.result(f"report: {path}", {"report": str(path)})
@@ -55,26 +70,21 @@ def _left(folder: Path) -> dict[str, Any] | None:
     return found
 
 
-def _of(console: Console, model: str, data: str, drop_missing: bool, form: Format) -> dict[str, Any]:
+def judged(console: Console, model: str, data: str, drop_missing: bool, form: Format) -> dict[str, Any]:
     """What a model says about other rows; what is about those it was trained on is what the fit has left."""
-    estimator, table = open_model(model)
-    left = _left(Path(model))
-    X, y = known_rows(estimator, table, data, form, drop_missing, console)
-    name = "standard input" if data == "-" else data
-    said = [*table.about.get("assumptions", []), f"judged by the rows of {name}"]
+    learnt, left = open_model(model), _left(Path(model))
+    X, y = known_rows(learnt, data, form, drop_missing, console)
+    said = [*learnt.about.get("assumptions", []), f"judged by the rows of {shown_name(data)}"]
     if left is None:
         said.append("the fit left no summary of its rows: that of the data and effects are of the rows judged by")
     with console.at_work():
-        results = gather(
-            estimator,
-            X,
-            y,
-            X,
-            y,
+        results = stratagp.report.gather(
+            learnt.model,
+            *(X, y, X, y),
             baselines={},
-            settings={"model": model, "data": data, "target": table.target},
+            settings={"model": model, "data": data, "target": learnt.target},
             assumptions=said,
-            title=f"{table.target}, judged by {Path(name).name}",
+            title=f"{learnt.target}, judged by {Path(shown_name(data)).name}",
             seed=0,
         )
     results |= {} if left is None else {part: left[part] for part in _OF_THE_FIT}

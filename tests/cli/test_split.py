@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stratagp.cli import scoring
-from stratagp.cli.columns import examine
-from stratagp.cli.console import Console
-from stratagp.cli.scoring import baselines
-from stratagp.cli.splitting import hold_out
+from stratagp.cli import scores
+from stratagp.cli.output import Console
+from stratagp.cli.scores import baselines
+from stratagp.cli.split import hold_out
+from stratagp.cli.table import examine
 
 
 def towns(n: int = 40) -> pd.DataFrame:
@@ -83,7 +83,7 @@ def test_a_baseline_that_fails_is_a_warning(monkeypatch):
     def fails(*_):
         raise ValueError("no trees today")
 
-    monkeypatch.setattr(scoring, "_boosting", fails)
+    monkeypatch.setattr(scores, "_boosting", fails)
     X, y = towns()[["size"]], np.arange(40.0)
-    with pytest.warns(UserWarning, match="gradient boosting stands not beside the model: no trees today"):
+    with pytest.warns(UserWarning, match="there are no scores of gradient boosting: no trees today"):
         assert set(baselines(X, y, X, y, "regression", (), 0)) == {"mean of the training rows"}

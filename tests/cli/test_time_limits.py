@@ -2,8 +2,8 @@
 
 import pytest
 
-from stratagp.cli import timing
-from stratagp.cli.models import Choice
+from stratagp.cli import choice as choices
+from stratagp.cli.choice import Choice
 
 
 @pytest.mark.parametrize(("warm_up", "an_epoch"), [(0.0, 0.1), (1.0, 0.1), (1.0, 0.01)])
@@ -14,8 +14,8 @@ def test_epochs_fit_into_the_limit_although_the_first_trial_is_slow(monkeypatch,
         calls.append(epochs)
         return epochs * an_epoch + (warm_up if len(calls) == 1 else 0.0)
 
-    monkeypatch.setattr(timing, "_timed", timed)
-    found = timing.plan(Choice("autogp", ""), 200, 20.0, 10**6, lambda *_: None, False)
+    monkeypatch.setattr(choices, "_timed", timed)
+    found = choices.plan(Choice("autogp", ""), 200, 20.0, 10**6, lambda *_: None, False)
     spent = sum(calls) * an_epoch + warm_up
     assert found.epochs is not None
     assert 0.6 * (20 - spent) < found.epochs * an_epoch < 1.3 * (20 - spent)
@@ -26,7 +26,7 @@ def cost(model: str, rows: int) -> float:
     return (rows / 375) ** 3 if model == "exact" else 2 * rows * min(rows, 500) ** 2 / 375**3
 
 
-def planned(monkeypatch, n: int, seconds: float) -> tuple[timing.Plan, float]:
+def planned(monkeypatch, n: int, seconds: float) -> tuple[choices.Plan, float]:
     """A plan, and the seconds of its trials and its training."""
     spent = list[float]()
 
@@ -34,8 +34,8 @@ def planned(monkeypatch, n: int, seconds: float) -> tuple[timing.Plan, float]:
         spent.append(cost(choice.model, rows))
         return spent[-1]
 
-    monkeypatch.setattr(timing, "_timed", timed)
-    found = timing.plan(Choice("exact", ""), n, seconds, 1, lambda *_: None, True)
+    monkeypatch.setattr(choices, "_timed", timed)
+    found = choices.plan(Choice("exact", ""), n, seconds, 1, lambda *_: None, True)
     return found, sum(spent) + cost(found.choice.model, found.rows or n)
 
 
@@ -43,8 +43,8 @@ def planned(monkeypatch, n: int, seconds: float) -> tuple[timing.Plan, float]:
 @pytest.mark.parametrize("n", [1500, 6000])
 def test_trials_and_training_take_the_time_and_no_more(monkeypatch, n, seconds):
     found, spent = planned(monkeypatch, n, seconds)
-    assert spent <= seconds * 1.001 or found.rows == timing._first(n)
-    assert found.rows is None or spent > 0.98 * seconds or found.rows == timing._first(n)
+    assert spent <= seconds * 1.001 or found.rows == choices._first(n)
+    assert found.rows is None or spent > 0.98 * seconds or found.rows == choices._first(n)
 
 
 def test_of_two_models_the_one_with_more_rows_is_taken(monkeypatch):
@@ -56,5 +56,5 @@ def test_of_two_models_the_one_with_more_rows_is_taken(monkeypatch):
 
 
 def test_more_time_than_the_usual_epochs_take_changes_nothing(monkeypatch):
-    monkeypatch.setattr(timing, "_timed", lambda fit, choice, rows, epochs: 0.01 * epochs)
-    assert timing.plan(Choice("autogp", ""), 200, 20.0, 100, lambda *_: None, False).epochs is None
+    monkeypatch.setattr(choices, "_timed", lambda fit, choice, rows, epochs: 0.01 * epochs)
+    assert choices.plan(Choice("autogp", ""), 200, 20.0, 100, lambda *_: None, False).epochs is None

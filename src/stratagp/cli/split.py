@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import train_test_split
 
-from stratagp.cli.columns import Column
-from stratagp.cli.console import Console
-from stratagp.cli.reading import pandas
+import stratagp
+from stratagp.cli.output import Console
+from stratagp.cli.table import pandas
 from stratagp.errors import InputError
 
 
@@ -44,17 +43,19 @@ class Parts:
 
 
 def hold_out(
-    X: Any, y: np.ndarray, columns: Sequence[Column], task: str, test: float, seed: int, console: Console
+    X: Any, y: np.ndarray, columns: Sequence[stratagp.data.Field], task: str, test: float, seed: int, console: Console
 ) -> Parts:
     """Draw the rows of the test, with the same shares of classes where these allow it.
 
-    A row whose category or class no training row has becomes a training row, which is said.
+    A row whose category or class no training row has becomes a training row, with a warning.
     """
     of_classes = task == "classification"
     categories = tuple(each.name for each in columns if each.kind == "category")
     if not test:
         parts = Parts(X, y, X.iloc[:0], y[:0], np.arange(len(y)), categories, of_classes)
         return replace(parts, rank=_rank(parts, seed))
+    from sklearn.model_selection import train_test_split
+
     labels = _strata(y, test, console) if of_classes else None
     try:
         X, X_test, y, y_test = train_test_split(X, y, test_size=test, random_state=seed, stratify=labels)

@@ -24,13 +24,8 @@ _GRACE = 5.0  # seconds that other processes than the first wait before they tel
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def is_first() -> bool:
-    """Whether this process is the one that speaks and writes: the only one, or the first of ``torchrun``."""
-    return os.environ.get("RANK", "0") == "0"
-
-
 class Console:
-    """The two streams of a command.
+    """The two streams of a command; ``first`` says that this process is the only one, or the first of ``torchrun``.
 
     Arguments:
         as_json: whether the result is one JSON object instead of text.
@@ -40,7 +35,7 @@ class Console:
     """
 
     def __init__(self, as_json: bool = False, verbose: bool = False, silent: bool = False, debug: bool = False) -> None:
-        self.as_json, self.debug, self.first = as_json, debug, is_first()
+        self.as_json, self.debug, self.first = as_json, debug, os.environ.get("RANK", "0") == "0"
         self.warns = self.first and not silent
         self.talks = self.warns and (verbose or sys.stderr.isatty())
 
@@ -48,10 +43,6 @@ class Console:
         """A remark, for people who watch."""
         if self.talks:
             click.echo(harmless(text), err=True)
-
-    def table(self, rows: Sequence[Sequence[str]]) -> None:
-        """A table of remarks; its first row is the heading."""
-        self.note(aligned(rows))
 
     def warn(self, text: str) -> None:
         """Something the user should know, whoever watches."""
@@ -69,11 +60,6 @@ class Console:
         """Where the error that is being handled came from, for those who ask."""
         if self.debug:
             traceback.print_exc()
-
-    def part(self, text: str) -> None:
-        """A part of the result for people, as soon as it is known; machines get all at the end."""
-        if not self.as_json:
-            self.result(text, {})
 
     def result(self, text: str, data: dict[str, Any]) -> None:
         """What was asked for: ``text`` for people, or what is left to say of it, ``data`` for machines."""

@@ -1,0 +1,270 @@
+"""What the columns of a table hold, decided here for estimators, files, the command line and reports alike.
+
+:func:`kind_of` goes by how values are stored. :func:`examine` also asks what texts and whole numbers are meant to be
+where nobody has said so: dates, free text, identifiers. A :class:`Schema` makes new rows like those it was found in.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stratagp.data.columns import TRUTHS, TYPES, Kind, is_missing, listed, no_number, objects, present
+from stratagp.data.tables import Column, Table, read_table
+from stratagp.errors import InputError
+
+SAID = "as you say"
+_BY_DTYPE: dict[str, Kind] = {
+    **dict.fromkeys("biuf", "number"),
+    "M": "date",
+    "m": "duration",
+}
+_IDENTIFIER = re.compile(
+    r"(?i:(^|[_\-. ])(id|ids|uuid|guid|key|index|row|rownames?)$|^(id|unnamed)[_\-:. ])|(?<=[a-z0-9])I[dD]$"
+)
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
+_FEW = 20  # rows, below which nothing is told from how many values differ
+_DISTINCT = 0.8  # the share of different values above which text is no category
+_LONG = 40  # letters of most values, above which it is none either
+_SCALARS = (str, int, float, np.generic)
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column: its name, what it holds, and a remark for people.
+
+    ``kind`` is how it is stored ("number", "date", "duration", "category"), or what is meant by that: also "text",
+    "object" where entries are neither texts nor numbers, and "ignore".
+
+    >>> Field("id", "ignore", distinct=30, missing=0).used
+    False
+    """
+
+    name: str
+    kind: str
+    distinct: int
+    missing: int
+    remark: str = ""
+
+    @property
+    def used(self) -> bool:
+        """Whether a model sees it."""
+        return self.kind != "ignore"
+
+
+class Refused(NamedTuple):
+    """Rows that a model has no answer for, and what is wrong with the first of them.
+
+    >>> Refused(np.array([True, False, False]), "no value in column 'size', row 1").how_many
+    '1 of 3 rows'
+    """
+
+    rows: np.ndarray
+    why: str
+
+    @property
+    def how_many(self) -> str:
+        """How many of how many."""
+        return f"{int(self.rows.sum()):,} of {len(self.rows):,} rows"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table, and what those of categories may hold, by name.
+
+    >>> schema = Schema([Field("town", "category", 1, 0)], {"town": ["Bonn"]})
+    >>> schema.categories["town"]
+    ['Bonn']
+    """
+
+    fields: Sequence[Field]
+    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def conform(self, frame: Any, where: str) -> Any:
+        """The columns of a data frame that a model sees, each as the kind that it was found to be.
+
+        Arguments:
+            frame: of pandas; its columns may be in another order, or more.
+            where: what messages call the frame.
+
+        >>> import pandas as pd
+        >>> schema = Schema([Field("size", "number", 2, 0), Field("town", "category", 2, 0)])
+        >>> schema.conform(pd.DataFrame({"town": [1, 2], "size": ["1.5", None]}), "new.csv").to_dict("list")
+        {'size': [1.5, nan], 'town': ['1', '2']}
+        """
+        used = [each for each in self.fields if each.used]
+        lacking = [each.name for each in used if each.name not in frame.columns]
+        if lacking:
+            names = [str(each) for each in frame.columns]
+            near = difflib.get_close_matches(lacking[0].lower(), [name.lower() for name in names], 1, 0.75)
+            meant = [name for name in names if name.lower() in near]
+            hint = f"; is {meant[0]!r} meant for {lacking[0]!r}?" if meant else ""
+            gone = ", ".join(map(repr, lacking))
+            raise InputError(f"{where} has no column {gone}, which the model was fitted with{hint}")
+        return type(frame)({each.name: _as_kind(frame[each.name], each, where) for each in used}, index=frame.index)
+
+    def refused(self, frame: Any, fills: bool) -> Refused:
+        """The rows of a frame that a model has no answer for: with gaps, unless it ``fills`` these, or new categories.
+
+        >>> import pandas as pd
+        >>> rows = pd.DataFrame({"town": ["Bonn", "Rome"]}, index=[1, 2])
+        >>> Schema([], {"town": ["Bonn"]}).refused(rows, False).why
+        "the category 'Rome' in column 'town', row 2, which was not in the training data; known are 'Bonn'"
+        """
+        rows, reasons = np.zeros(len(frame), dtype=bool), []
+        for name in frame.columns:
+            gaps = frame[name].isna().to_numpy()
+            known = self.categories.get(name)
+            strange = ~gaps & ~frame[name].isin(known).to_numpy() if known is not None else np.zeros_like(gaps)
+            bad = strange if fills else strange | gaps
+            rows |= bad
+            if not bad.any():
+                continue
+            first = int(bad.argmax())
+            where = f"in column {name!r}, row {frame.index[first]}, which"
+            if known is None or gaps[first]:
+                reasons.append((first, f"no value {where} the model has not learnt to fill"))
+            else:
+                value = frame[name].iloc[first]
+                said = f"was not in the training data; known are {listed(list(known))}"
+                reasons.append((first, f"the category {value!r} {where} {said}"))
+        return Refused(rows, min(reasons)[1] if reasons else "")
+
+
+def kind_of(column: Column, auto: bool) -> Kind:
+    """What a column holds; ``auto`` lets text, booleans and categoricals be categories, otherwise text is refused.
+
+    Objects are judged by their values: a column of objects that are all numbers holds numbers.
+
+    >>> kind_of(Column("0", np.array(["2020-01-01"], "datetime64[D]")), auto=True)
+    'date'
+    """
+    kind = column.values.dtype.kind
+    if kind == "c":
+        raise InputError(f"X: Complex data not supported, but column {column.label} is complex: split it in two")
+    if auto and (column.declared is not None or kind == "b"):
+        return "category"
+    if kind in _BY_DTYPE:
+        return _BY_DTYPE[kind]
+    values = present(column).tolist()
+    if not values:
+        return "number"
+    for found, types in TYPES.items():
+        if all(isinstance(value, types) and not (auto and isinstance(value, TRUTHS)) for value in values):
+            return found
+    if auto:
+        return "category"
+    places = enumerate(objects(column))
+    row, value = next((i, v) for i, v in places if not is_missing(v) and not isinstance(v, TYPES["number"]))
+    raise no_number(value, row, column)
+
+
+def field_of(name: str, column: Column) -> Field:
+    """A column as it is stored; of objects that are no texts or numbers, the kind is "object".
+
+    >>> field_of("shape", Column("'shape'", np.array([(1, 2), None], dtype=object)))
+    Field(name='shape', kind='object', distinct=1, missing=1, remark='')
+    """
+    values = present(column)
+    kind: str = kind_of(column, auto=True)
+    if kind == "category" and not all(isinstance(value, _SCALARS) for value in values[:100].tolist()):
+        kind = "object"
+    distinct = len(
+        {str(value) for value in values.tolist()} if kind in ("category", "object") else set(values.tolist())
+    )
+    return Field(name, kind, distinct, len(column.values) - len(values))
+
+
+def as_stored(X: Any) -> list[Field]:
+    """The columns of a table as they are stored.
+
+    >>> as_stored([[1.5, "a"], [2.5, None]])[1]
+    Field(name='x1', kind='category', distinct=1, missing=1, remark='')
+    """
+    table = X if isinstance(X, Table) else read_table(X)
+    names = table.names or [f"x{place}" for place in range(len(table.columns))]
+    return [field_of(name, column) for name, column in zip(names, table.columns, strict=True)]
+
+
+def examine(X: Any, said: Mapping[str, str], keep: str = "") -> list[Field]:
+    """What the columns of a table are meant to hold.
+
+    Arguments:
+        said: the kinds of columns that are known.
+        keep: how users keep a column that is left out, with places for its ``{name}`` and ``{kind}``.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"day": ["2024-12-31", "2025-01-01"], "town": ["Bonn", "Oslo"]})
+    >>> [(each.name, each.kind) for each in examine(frame, {})]
+    [('day', 'date'), ('town', 'category')]
+    """
+    table = read_table(X)
+    names = table.names or [f"x{place}" for place in range(len(table.columns))]
+    return [_meant(name, column, said.get(name), keep) for name, column in zip(names, table.columns, strict=True)]
+
+
+def _meant(name: str, column: Column, said: str | None, keep: str) -> Field:
+    stored, values, rows = field_of(name, column), present(column), len(column.values)
+    found, kind = (stored.distinct, stored.missing), stored.kind
+    if said is not None:
+        return Field(name, said, *found, SAID)
+    if not stored.distinct:
+        return Field(name, "ignore", *found, "all values are missing: left out")
+    texts = [] if kind in ("number", "date") else [str(value) for value in values.tolist()]
+    if texts:
+        is_plain = column.declared is None and column.values.dtype.kind != "b"
+        kind = _kind_of_texts(texts, stored.distinct) if is_plain else "category"
+    has_fractions = values.dtype.kind == "f" and bool((values % 1 != 0).any())
+    is_unique = stored.distinct == rows >= _FEW
+    if is_unique and _IDENTIFIER.search(name) and kind != "date" and not has_fractions:
+        remark = "an identifier by its name: left out" + (f"; {keep.format(name=name, kind=kind)}" if keep else "")
+        return Field(name, "ignore", *found, remark)
+    remark, lengths = "", {len(text) for text in texts}
+    if stored.distinct == 1:
+        remark = "constant: it tells nothing"
+    elif kind == "text" and len(lengths) == 1:
+        remark = f"all of {lengths.pop()} letters: where these stand is not compared; a column for each place does that"
+    return Field(name, kind, *found, remark)
+
+
+def _kind_of_texts(texts: list[str], distinct: int) -> str:
+    if all(_DATE.fullmatch(text) for text in texts):
+        import pandas as pd
+
+        if pd.to_datetime(pd.Series(texts), format="ISO8601", utc=True, errors="coerce").notna().all():
+            return "date"
+    long = distinct > 0.5 * len(texts) and median(map(len, texts)) > _LONG
+    return "text" if len(texts) >= _FEW and (long or distinct > _DISTINCT * len(texts)) else "category"
+
+
+def _as_kind(values: Any, column: Field, where: str) -> Any:
+    """A column of a data frame as numbers, dates or texts."""
+    import pandas as pd
+
+    stored = getattr(values.dtype, "kind", "O")
+    if column.kind == "number":
+        found, wanted = pd.to_numeric(values, errors="coerce").astype(float), "number"
+    elif column.kind != "date":
+        if stored == "f" and (values.dropna() % 1 == 0).all():
+            values = values.astype("Int64")  # whole numbers, which a gap has made fractions in a table that is no text
+        return values.astype(object).map(str, na_action="ignore").where(values.notna(), None)
+    elif stored == "M":
+        return values.dt.tz_convert("UTC").dt.tz_localize(None) if getattr(values.dtype, "tz", None) else values
+    else:
+        texts = values.astype(str).where(values.notna())
+        found = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce").dt.tz_localize(None)
+        wanted = "date (as 2024-12-31)"
+    bad = found.isna() & values.notna() if column.kind == "date" else np.isinf(found) | (found.isna() & values.notna())
+    if bad.any():
+        first = int(np.flatnonzero(bad)[0])
+        raise InputError(
+            f"{where} has {values.iloc[first]!r} in column {column.name!r}, row {values.index[first]}, and "
+            f"{int(bad.sum())} such in all: a {wanted} is meant"
+        )
+    return found
