@@ -29,7 +29,6 @@ class NamedParameter:
     parameter: Parameter
 
 
-@cache
 def signature_of(cls: Any) -> inspect.Signature:
     """What the constructor of a class takes.
 
@@ -37,6 +36,11 @@ def signature_of(cls: Any) -> inspect.Signature:
     >>> list(signature_of(k.RBF).parameters)
     ['lengthscale', 'variance', 'ard']
     """
+    return _signature(cls)
+
+
+@cache
+def _signature(cls: Any) -> inspect.Signature:
     own = cls.__init__ not in (object.__init__, nn.Module.__init__)  # those of classes without a constructor
     return inspect.Signature(list(inspect.signature(cls.__init__).parameters.values())[1:] if own else [])
 

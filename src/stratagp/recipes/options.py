@@ -134,7 +134,7 @@ def _problem(hint: Any, value: Any) -> str | None:
     if not choices and not ranges:
         if hint is bool and not isinstance(value, (bool, np.bool_)):
             return "must be True or False"
-        if Kernel in others and value is not None and not isinstance(value, Kernel):
+        if others == {Kernel, type(None)} and value is not None and not isinstance(value, Kernel):
             return "must be a kernel such as kernels.RBF(), or None"
         return None
     fits = any(type(value) is type(choice) and value == choice for choice in choices)
