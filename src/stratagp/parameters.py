@@ -208,9 +208,7 @@ def bounded(value: Value | Parameter, low: float, high: float, trainable: bool =
     >>> bounded(0.5, 0.0, 1.0).value.item()
     0.5
     """
-    if isinstance(value, Parameter):
-        return value
-    return Parameter(value, _interval((low, high)), trainable=trainable)
+    return value if isinstance(value, Parameter) else Parameter(value, _interval((low, high)), trainable=trainable)
 
 
 def real(
@@ -246,9 +244,7 @@ def lower_cholesky(value: Value | Parameter, trainable: bool = True) -> Any:
     >>> lower_cholesky([[2.0, 0.0], [1.0, 1.0]]).value.tolist()
     [[2.0, 0.0], [1.0, 1.0]]
     """
-    if isinstance(value, Parameter):
-        return value
-    return Parameter(value, constraints.lower_cholesky, trainable=trainable)
+    return value if isinstance(value, Parameter) else Parameter(value, constraints.lower_cholesky, trainable=trainable)
 
 
 def _transform(constraint: constraints.Constraint) -> Transform:

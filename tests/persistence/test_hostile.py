@@ -248,7 +248,7 @@ def test_columns_of_a_frame_are_arrays_of_one_length():
     columns = [{"array": {"tensor": name}, "dtype": "<f4"} for name in "ab"]
     frame = {"frame": ["a", "b"], "columns": [{"ref": 0}, {"ref": 1}]}
     assert "different lengths" in refused([*columns, frame], tensors)
-    assert "is no column" in refused([{"frame": ["c"], "columns": [{"range": [0, 10**5, 1]}]}])
+    assert "is no column" in refused([{"range": [0, 10**5, 1]}, {"frame": ["c"], "columns": [{"ref": 0}]}])
 
 
 @exact

@@ -139,9 +139,8 @@ class Decoder:
             raise ModelFileError(f"it holds {name[:40]!r}, which is no method that a file may hold")
         return getattr(owner, name)
 
-    def _class(self, name: Any) -> type:
-        found: type = classes().get(text(name)) or self._trust.find(name, type)
-        return found
+    def _class(self, name: Any) -> Any:
+        return classes().get(text(name)) or self._trust.find(name, type)
 
     def _object(self, node: dict[str, Any]) -> Any:
         """An object, made by its constructor, with the attributes that this alone would not have made."""

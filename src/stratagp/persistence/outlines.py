@@ -91,15 +91,16 @@ def _arguments(value: Any, held: dict[str, Any], where: str) -> dict[str, Any]:
     """The arguments of the constructor: as they were given, or as the attributes of their names are now."""
     captured = value._arguments if isinstance(value, Parameterised) else {}
     of_torch = isinstance(value, nn.Module) and not isinstance(value, Parameterised)
+    kind: Any = type(value)
     found: dict[str, Any] = {}
-    for name, parameter in signature_of(type(value)).parameters.items():
+    for name, parameter in signature_of(kind).parameters.items():
         if name in captured:
             found[name] = captured[name]
         elif name in held:
             found[name] = held[name] is not None if of_torch and name == "bias" else held[name]
         elif parameter.default is inspect.Parameter.empty and parameter.kind not in _VARIADIC:
-            kind = type(value).__name__
-            raise InputError(f"save: {where} does not keep the argument {name!r} of {kind}: let it set self.{name}")
+            kept = f"the argument {name!r} of {kind.__name__}"
+            raise InputError(f"save: {where} does not keep {kept}: let it set self.{name}")
     return found
 
 
