@@ -27,7 +27,6 @@ def data(quick: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def classes(quick: bool) -> dict[str, float]:
     x, y, new = data(quick)
-    DFGPClassifier.least_steps = ITERATIONS
     model = DFGPClassifier(
         n_hidden=HIDDEN,
         n_inducing=INDUCING,

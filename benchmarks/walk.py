@@ -9,10 +9,8 @@ packages are the folders below ``stratagp``; depth counts StrataGP's own frames.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
-import threading
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import stratagp
-from harness import write_json
+from harness import Benchmark
 
 HOME = str(Path(stratagp.__file__).parent)
 LIMITS = {
@@ -56,13 +54,17 @@ class Walk:
         elif event == "return" and self._stack:
             self._stack.pop()
 
-    def counts(self) -> tuple[int, int, int, int]:
+    def counts(self) -> dict[str, int]:
         """Functions, files, packages, depth."""
         files = {code.co_filename for code in self.codes}
-        packages = {
-            str(Path(file).relative_to(HOME).parts[0]) for file in files if len(Path(file).relative_to(HOME).parts) > 1
+        parts = [Path(file).relative_to(HOME).parts for file in files]
+        packages = {part[0] for part in parts if len(part) > 1}
+        return {
+            "functions": len(self.codes),
+            "files": len(files),
+            "packages": len(packages),
+            "depth": len(self.deepest),
         }
-        return len(self.codes), len(files), len(packages), len(self.deepest)
 
 
 def walked(call: Callable[[], Any], again: Callable[[], Any]) -> Walk:
@@ -71,13 +73,11 @@ def walked(call: Callable[[], Any], again: Callable[[], Any]) -> Walk:
         warnings.simplefilter("ignore")
         call()
         walk = Walk()
-        threading.setprofile(walk)
         sys.setprofile(walk)
         try:
             again()
         finally:
             sys.setprofile(None)
-            threading.setprofile(None)
     return walk
 
 
@@ -147,31 +147,20 @@ WALKS = dict(zip(LIMITS, (gp_regressor, autogp_parquet, command_line, dfgp_views
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", help="a part of the name of one walk")
-    parser.add_argument("--chain", action="store_true", help="print the deepest chain of calls")
-    parser.add_argument("--list", action="store_true", help="print the functions")
-    options = parser.parse_args()
-    found = {}
+    bench = Benchmark.from_command_line("walk", __doc__)
+    rows = []
     for name, walk_of in WALKS.items():
-        if options.only and options.only not in name:
-            continue
         with tempfile.TemporaryDirectory() as folder:
-            walk = walk_of(Path(folder))
-        found[name] = walk.counts()
-        print(f"{name:50} {' / '.join(map(str, found[name])):24} wanted {' / '.join(map(str, LIMITS[name]))}")
-        if options.chain:
-            print("   " + "\n   ".join(walk.deepest))
-        if options.list:
-            print(
-                "   "
-                + "\n   ".join(sorted(f"{Path(c.co_filename).relative_to(HOME)} {c.co_qualname}" for c in walk.codes))
-            )
-    if not options.only:
-        write_json(
-            "walk",
-            {name: dict(zip(("functions", "files", "packages", "depth"), v, strict=True)) for name, v in found.items()},
+            found = bench.row(name, lambda walk_of=walk_of, folder=folder: walk_of(Path(folder)).counts())
+        limits = " / ".join(map(str, LIMITS[name]))
+        rows.append(
+            {
+                "walk": name,
+                "functions / files / packages / depth": " / ".join(map(str, found.values())),
+                "wanted": limits,
+            }
         )
+    bench.show("How far a call travels", rows)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ def main(steps: int = 1000) -> dict[str, float]:
         write_shards()
     while len(list(FOLDER.glob("shard-*.parquet"))) < SHARDS:  # the others wait for the first
         time.sleep(0.1)
-    gp = AutoGPRegressor(n_inducing=20, max_epochs=1, batch_size=500, random_state=0, verbose=first)
-    gp.least_steps = steps
+    epochs = max(1, steps // 10)  # of 10 steps each
+    gp = AutoGPRegressor(n_inducing=20, max_epochs=epochs, batch_size=500, random_state=0, verbose=first)
     gp.fit(str(FOLDER / "shard-[0-4].parquet"), "level", checkpoint=FOLDER / "run")
     if not first:
         return {}

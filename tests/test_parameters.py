@@ -1,4 +1,5 @@
 import copy
+import inspect
 
 import numpy as np
 import pytest
@@ -188,3 +189,7 @@ def test_arguments_are_kept_unless_an_attribute_holds_them():
     assert first._arguments == {"nu": 1, "ard": True}  # the attribute is a float
     again = copy.deepcopy(kernel)
     assert again._arguments["parts"][0] is again.parts[0]
+
+
+def test_constructors_show_their_arguments():
+    assert list(inspect.signature(k.RBF).parameters) == ["lengthscale", "variance", "ard"]

@@ -42,7 +42,7 @@ class NearestModel(Fitted):
 
     def predictive(self, x: Any, of: str = "y") -> LocationScale:
         """A Gaussian for each row."""
-        noise = float(self.prior.noise) if of == "y" else 0.0
+        noise = self.prior.noise.item() if of == "y" else 0.0
         mean, var = [], []
         for row in x.split(1):
             near = torch.cdist(row, self.data.x)[0].topk(min(self.k, len(self.data)), largest=False).indices

@@ -79,6 +79,11 @@ class Captured(ABCMeta):
         }
         return made
 
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """What the constructor takes, for ``inspect`` and ``help``."""
+        return signature_of(cls)
+
 
 class Parameterised(nn.Module, metaclass=Captured):
     """A module whose :class:`Parameter` attributes read as tensors and can be listed, set, fixed and tied.

@@ -131,8 +131,7 @@ def _frame_classifier() -> Fitted:
 
 def _batched(cls: Any, of_classes: int = 0, **options: Any) -> Fitted:
     X = table(60)
-    model = cls(**{"max_epochs": 1, "random_state": 0, **options})
-    model.max_epochs = 5
+    model = cls(**{"max_epochs": 5, "random_state": 0, **options})
     y = labels(X, of_classes) if of_classes else numbers(X)
     model.fit(X, y)
     return Fitted(model, X[:7] + 0.1)
@@ -140,8 +139,7 @@ def _batched(cls: Any, of_classes: int = 0, **options: Any) -> Fitted:
 
 def _likelihood(likelihood: Any, y: np.ndarray | None = None) -> Fitted:
     X = table(60)
-    model = s.AutoGPRegressor(likelihood=likelihood, n_inducing=6, max_epochs=1, random_state=0)
-    model.max_epochs = 5
+    model = s.AutoGPRegressor(likelihood=likelihood, n_inducing=6, max_epochs=5, random_state=0)
     target = np.abs(numbers(X)).round() + 1 if y is None else y
     model.fit(X, target)
     return Fitted(model, X[:5])
@@ -149,24 +147,21 @@ def _likelihood(likelihood: Any, y: np.ndarray | None = None) -> Fitted:
 
 def _images() -> Fitted:
     X = np.random.default_rng(0).normal(size=(24, 1, 12, 12)).astype(np.float32)
-    model = s.DKLClassifier(max_epochs=1, pretrain_epochs=1, batch_size=8, random_state=0)
-    model.max_epochs = 2
+    model = s.DKLClassifier(max_epochs=2, pretrain_epochs=1, batch_size=8, random_state=0)
     model.fit(X, np.arange(24) % 3)
     return Fitted(model, X[:4])
 
 
 def _resnet() -> Fitted:
     X = np.random.default_rng(0).normal(size=(16, 8, 8)).astype(np.float32)
-    model = s.DKLClassifier(network="resnet", spectral=True, max_epochs=1, pretrain_epochs=1, batch_size=8)
-    model.max_epochs = 2
+    model = s.DKLClassifier(network="resnet", spectral=True, max_epochs=2, pretrain_epochs=1, batch_size=8)
     model.set_params(random_state=0).fit(X, np.arange(16) % 2)
     return Fitted(model, X[:4])
 
 
 def _embedded() -> Fitted:
     frame = mixed_frame(60)
-    model = s.DKLRegressor(encoding="codes", max_epochs=1, pretrain_epochs=1, random_state=0)
-    model.max_epochs = 2
+    model = s.DKLRegressor(encoding="codes", max_epochs=2, pretrain_epochs=1, random_state=0)
     model.fit(frame, frame["size"])
     return Fitted(model, frame.iloc[:4])
 
@@ -186,8 +181,7 @@ def _views() -> Fitted:
 
 def _views_of_frame() -> Fitted:
     frame = mixed_frame(30)[["size", "town"]].assign(word=WORDS * 2)
-    model = s.GPDRFRegressor(n_inducing=6, n_features=8, max_epochs=1, view_kernels={"word": k.Spectrum(2)})
-    model.max_epochs = 3
+    model = s.GPDRFRegressor(n_inducing=6, n_features=8, max_epochs=3, view_kernels={"word": k.Spectrum(2)})
     model.set_params(random_state=0).fit(frame, np.tile(COUNTS, 2))
     return Fitted(model, frame.iloc[:4])
 

@@ -121,8 +121,7 @@ def test_what_was_tied_stays_tied(tmp_path):
 
 
 def test_a_setting_of_the_class_may_be_changed(tmp_path):
-    model = stratagp.AutoGPRegressor(n_inducing=5, max_epochs=1, random_state=0)
-    model.max_epochs = 3
+    model = stratagp.AutoGPRegressor(n_inducing=5, max_epochs=3, random_state=0)
     model.fit(table(), numbers(table())).save(tmp_path / "model")
     assert stratagp.load(tmp_path / "model").least_steps == 3
 

@@ -22,8 +22,7 @@ def gp(kernel, X, y):
 
 
 def of_trials():
-    model = stratagp.AutoGPRegressor(likelihood=lik.Binomial(5000), n_inducing=4, max_epochs=1, random_state=0)
-    model.max_epochs = 3
+    model = stratagp.AutoGPRegressor(likelihood=lik.Binomial(5000), n_inducing=4, max_epochs=3, random_state=0)
     return model.fit(WIDE[:, :2], np.arange(12.0) * 100)
 
 

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from stratagp import ExactGP
+from stratagp import ExactGP, GPRegressor
 from stratagp import kernels as k
 from stratagp.kernels import Kernel
 from stratagp.layers import Layer
 from stratagp.parameters import positive
-from stratagp.testing import check_kernel, check_layer, check_likelihood
+from stratagp.recipes import choose
+from stratagp.testing import check_kernel, check_layer, check_likelihood, check_recipe
 from stratagp.types import Gaussian
 
 X = torch.randn(8, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -148,3 +149,17 @@ class OtherFormula(k.RBF):
 def test_a_plain_formula_of_another_kernel_is_found():
     with pytest.raises(AssertionError, match=r"plain\(x, z\) is not k\(x, z\)"):
         check_kernel(OtherFormula(0.7), X)
+
+
+def test_recipe():
+    before = dict(choose.WAYS)
+    try:
+        nearest = skeleton("recipe", "NearestRecipe")
+        check_recipe(nearest(k.Matern(2.5, ard=2)))
+        rows = X.numpy()
+        gp = GPRegressor(inference="nearest").fit(rows, rows.sum(1))
+        low, high = gp.predict_interval(rows)
+        assert ((low < rows.sum(1)) & (rows.sum(1) < high)).all()
+    finally:
+        choose.WAYS.clear()
+        choose.WAYS.update(before)

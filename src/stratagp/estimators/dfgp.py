@@ -170,7 +170,7 @@ class DFGPClassifier(HiddenProcesses, DFGPOptions, Classifier):
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(-1, 1, size=(200, 2))
-    >>> dfgp = DFGPClassifier(n_hidden=2, n_inducing=10, max_epochs=1, random_state=0)
+    >>> dfgp = DFGPClassifier(n_hidden=2, n_inducing=10, random_state=0)
     >>> dfgp.fit(X, np.where(X[:, 0] * X[:, 1] > 0, "same", "other")).predict([[0.5, 0.5], [0.5, -0.5]])
     array(['same', 'other'], dtype='<U5')
     """

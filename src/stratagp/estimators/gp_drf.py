@@ -56,7 +56,7 @@ class DRFRegressor(FeatureOptions, Regressor):
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(-2, 2, size=(200, 1))
-    >>> drf = DRFRegressor(width=2, n_features=30, max_epochs=1, random_state=0).fit(X, np.sin(3 * X[:, 0]))
+    >>> drf = DRFRegressor(width=2, n_features=30, random_state=0).fit(X, np.sin(3 * X[:, 0]))
     >>> bool(drf.score(X, np.sin(3 * X[:, 0])) > 0.95)
     True
     """
@@ -91,7 +91,7 @@ class DRFClassifier(FeatureOptions, Classifier):
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(-1, 1, size=(200, 2))
-    >>> drf = DRFClassifier(width=2, n_features=30, max_epochs=1, random_state=0)
+    >>> drf = DRFClassifier(width=2, n_features=30, random_state=0)
     >>> drf.fit(X, np.where(X[:, 0] * X[:, 1] > 0, "same", "other")).predict([[0.5, 0.5], [0.5, -0.5]])
     array(['same', 'other'], dtype='<U5')
     """
@@ -148,7 +148,7 @@ class GPDRFRegressor(GPDRFOptions, Regressor):
     >>> rng = np.random.default_rng(0)
     >>> words = ["".join(rng.choice(list("ab"), size=rng.integers(5, 15))) for _ in range(100)]
     >>> share = [word.count("aa") / len(word) for word in words]
-    >>> gp = GPDRFRegressor(k.Spectrum(2), n_processes=2, n_inducing=30, n_layers=1, max_epochs=1, random_state=0)
+    >>> gp = GPDRFRegressor(k.Spectrum(2), n_processes=2, n_inducing=30, n_layers=1, random_state=0)
     >>> bool(gp.fit(words, share).score(words, share) > 0.8)
     True
     """
@@ -192,7 +192,7 @@ class GPDRFClassifier(GPDRFOptions, Classifier):
     >>> from stratagp import kernels as k
     >>> rng = np.random.default_rng(0)
     >>> words = ["".join(rng.choice(list(letters), size=8)) for letters in ("abc", "bcd") * 40]
-    >>> gp = GPDRFClassifier(k.Spectrum(1), n_processes=2, n_inducing=20, n_layers=1, max_epochs=1, random_state=0)
+    >>> gp = GPDRFClassifier(k.Spectrum(1), n_processes=2, n_inducing=20, n_layers=1, random_state=0)
     >>> gp.fit(words, ["first", "second"] * 40).predict(["abcabca", "bcdd"])
     array(['first', 'second'], dtype='<U6')
     """

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import BaseEstimator
 
 from stratagp.errors import InputError, ModelFileError
 from stratagp.persistence.config import read_config, reading
@@ -58,7 +59,7 @@ def save(model: Any, path: str | os.PathLike[str], overwrite: bool = False) -> N
     write_model(target, config, encoder.tensors.named)
 
 
-def load(path: str | os.PathLike[str], trust: Sequence[str] = ()) -> Any:
+def load(path: str | os.PathLike[str], trust: Sequence[str] = ()) -> BaseEstimator:
     """The fitted estimator that was saved in a folder.
 
     A file from a stranger can be loaded without fear: it cannot run code. One that is damaged or altered gives a

@@ -33,7 +33,7 @@ def certainty_histogram(model: Any, X: Any, y: Any, *, of: str = "scores", bins:
     >>> from matplotlib.figure import Figure
     >>> from stratagp import DRFClassifier
     >>> X = np.random.default_rng(0).uniform(-1, 1, size=(100, 1))
-    >>> drf = DRFClassifier(n_layers=1, n_features=5, max_epochs=1, random_state=0).fit(X, X[:, 0] > 0)
+    >>> drf = DRFClassifier(n_layers=1, n_features=5, max_epochs=50, random_state=0).fit(X, X[:, 0] > 0)
     >>> ax = certainty_histogram(drf, X, X[:, 0] > 0, ax=Figure().subplots())
     >>> ax.get_xscale()
     'log'

@@ -26,7 +26,7 @@ def learning_curve(model: Any, *, what: str = "objective", against: str = "epoch
     >>> from matplotlib.figure import Figure
     >>> from stratagp import DRFRegressor
     >>> X = np.random.default_rng(0).uniform(-2, 2, size=(50, 1))
-    >>> drf = DRFRegressor(n_layers=1, n_features=5, max_epochs=1, random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> drf = DRFRegressor(n_layers=1, n_features=5, max_epochs=50, random_state=0).fit(X, np.sin(X[:, 0]))
     >>> ax = learning_curve(drf, ax=Figure().subplots())
     >>> bool(ax.get_lines()[0].get_ydata()[-1] > ax.get_lines()[0].get_ydata()[0])
     True
