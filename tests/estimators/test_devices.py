@@ -56,8 +56,7 @@ def elsewhere(monkeypatch):
 
 def fitted(make, y, device):
     model = make().set_params(device=device)
-    model.max_epochs = 2
-    return model.fit(table()[0], y)
+    return model.set_params(max_epochs=4).fit(table()[0], y)
 
 
 def is_there(model, device):

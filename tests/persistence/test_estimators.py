@@ -120,10 +120,11 @@ def test_what_was_tied_stays_tied(tmp_path):
     assert parts[0].base.parameter("lengthscale") is parts[1].base.parameter("lengthscale")
 
 
-def test_a_setting_of_the_class_may_be_changed(tmp_path):
-    model = stratagp.AutoGPRegressor(n_inducing=5, max_epochs=3, random_state=0)
+def test_the_least_number_of_steps_is_an_option(tmp_path):
+    model = stratagp.AutoGPRegressor(n_inducing=5, max_epochs=3, min_steps=7, random_state=0)
     model.fit(table(), numbers(table())).save(tmp_path / "model")
-    assert stratagp.load(tmp_path / "model").least_steps == 3
+    assert stratagp.load(tmp_path / "model").min_steps == clone(model).min_steps == 7
+    assert sum(history.steps for history in model.histories_) == 3
 
 
 def test_an_attribute_of_another_hand_is_refused(tmp_path):

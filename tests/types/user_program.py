@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-import stratagp
 from stratagp import AutoGPClassifier, DKLRegressor, GPClassifier, GPRegressor, kernels
 
 X = np.zeros((10, 2))

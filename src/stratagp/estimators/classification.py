@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -18,7 +17,7 @@ from stratagp.errors import InputError
 from stratagp.estimators import named_likelihoods
 from stratagp.estimators.inputs.base import Points
 from stratagp.estimators.intake import Intake
-from stratagp.estimators.shell import _CHUNK, Estimator
+from stratagp.estimators.shell import Estimator
 from stratagp.estimators.targets import check_n_samples, check_of, encode_labels
 from stratagp.likelihoods import Likelihood
 from stratagp.metrics import bhattacharyya_margin
@@ -120,38 +119,18 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         check_is_fitted(self, "fitted_")
         if of not in ("scores", "probabilities"):
             raise InputError(f"of must be 'scores' or 'probabilities', got {of!r}")
-        x = self._points(X).values
-        fitted = self.fitted_
+        points, fitted = self._points(X), self.fitted_
         if isinstance(fitted, ChainModel):
-            found = fitted.class_moments(x) if of == "probabilities" else fitted.class_scores(x)
+            found = fitted.class_moments(points.values) if of == "probabilities" else fitted.class_scores(points.values)
             mean, var = as_numpy(found.mean), as_numpy(found.var)
+        elif of == "probabilities":
+            raise InputError("certainty of probabilities is for models that learn by mini-batches: of='scores'")
         else:
-            if of == "probabilities":
-                raise InputError("certainty of probabilities is for models that learn by mini-batches: of='scores'")
-            latent = fitted.predictive(x, "f")
-            mean, var = latent.mean, latent.var  # type: ignore[union-attr]
+            mean, var = self._reduced(points, "f", lambda found, _: [found.mean, found.var])
             if mean.shape[1] == 1:
                 mean, var = np.concatenate([-mean, mean], 1), np.concatenate([var, var], 1)
-        return bhattacharyya_margin(self.predict_proba(X), mean, var)
-
-    def _predictives(self, points: Points, of: str) -> Iterator[Any]:
-        if points.incomplete is None:
-            yield from self.fitted_.predictives(points.values, of)
-            return
-        for start in range(0, len(points), _CHUNK):
-            yield self._part(points.rows(start, start + _CHUNK), of)
-
-    def _part(self, points: Points, of: str) -> Any:
-        """What is said about rows; incomplete ones are averaged over what their entries may be."""
-        whole: Any = self.fitted_.predictive(points.values, of)
-        if points.incomplete is None or of == "f":
-            return whole
-        draws = self.inputs_.draws(points)
-        even = np.full(len(draws), -np.log(len(draws)))
-        parts: list[Any] = [self.fitted_.predictive(rows) for rows in draws]
-        probabilities = whole.probabilities.copy()
-        probabilities[points.incomplete] = Classes.average(parts, even).probabilities
-        return Classes(probabilities)
+        (probabilities,) = self._reduced(points, "y", lambda found, _: [found.probabilities])
+        return bhattacharyya_margin(probabilities, mean, var)
 
     def _answers(self) -> dict[str, np.ndarray]:
         """What the model says about the example, which it must say again when it was loaded."""

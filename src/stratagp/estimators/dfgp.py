@@ -221,6 +221,8 @@ class WishartProcessRegressor(HiddenProcesses, Regressor):
     rate: Positive = 0.02
     standardise: Standardise = "both"
     classifier: ClassVar[str] = "DFGPClassifier"
+    for_texts: ClassVar[str] = "take DFGPRegressor with X=[texts] and view_kernels=[kernels.Spectrum(3)], for example"
+    reads_files: ClassVar[bool] = True
 
     def _options(self) -> DFGPOptions:
         return DFGPOptions(
@@ -242,6 +244,7 @@ class WishartProcessRegressor(HiddenProcesses, Regressor):
         return of_numbers("auto", outputs, DFGPOptions.start_noise)
 
     def _reader(self, X: Any) -> Inputs:
+        _refuse_objects(self, self.kernel)
         return TableInputs(self.input_options())
 
     def _recipe(self, rows: Rows) -> Recipe:
@@ -250,12 +253,16 @@ class WishartProcessRegressor(HiddenProcesses, Regressor):
         return recipe
 
 
-def _views(estimator: Estimator, kernel: Kernel | None, views: Any, view_kernels: Any, n_anchors: int) -> Inputs:
+def _refuse_objects(estimator: Estimator, kernel: Kernel | None) -> None:
     if kernel is not None and not kernel.takes_tensors:
         raise InputError(
-            f"{type(estimator).__name__}: kernel is over objects: give it in view_kernels, with X a list or mapping of "
-            "views, view_kernels=[kernel] and X=[objects] for one"
+            f"{type(estimator).__name__}: kernel is over objects: give it to DFGPRegressor in view_kernels, with X a "
+            "list or mapping of views, view_kernels=[kernel] and X=[objects] for one"
         )
+
+
+def _views(estimator: Estimator, kernel: Kernel | None, views: Any, view_kernels: Any, n_anchors: int) -> Inputs:
+    _refuse_objects(estimator, kernel)
     return ViewInputs(estimator.input_options(n_anchors), views, view_kernels)
 
 

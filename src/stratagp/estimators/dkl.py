@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from stratagp.estimators.classification import Classifier
 from stratagp.estimators.inputs.base import Inputs
@@ -15,11 +16,43 @@ from stratagp.kernels import Kernel
 from stratagp.recipes.base import Recipe, Rows
 from stratagp.recipes.dkl import DKLOptions, DKLRecipe
 
-_FOR_TEXTS = "take GPDRFRegressor or GPDRFClassifier with kernel=kernels.Spectrum(3), for example"
+
+class DeepKernels(ABC):
+    """What both estimators of deep kernel learning share."""
+
+    classifier: ClassVar[str] = "DKLClassifier"
+    for_texts: ClassVar[str] = "take GPDRFRegressor or GPDRFClassifier with kernel=kernels.Spectrum(3), for example"
+    last: Literal["grid", "inducing"]
+    axes: int
+    model_: Any
+
+    def _reader(self, X: Any) -> Inputs:
+        check_axes(X)
+        assert isinstance(self, Estimator)
+        if are_images(X):
+            return ImageInputs(self.standardise == "both")
+        return TableInputs(self.input_options())
+
+    def _recipe(self, rows: Rows) -> Recipe:
+        assert isinstance(self, DKLOptions)
+        return DKLRecipe(self)
+
+    def _kernel_columns(self) -> list[str]:
+        return [f"feature {i}" for i in range(self.model_.layer.layers[0].outputs)]
+
+    def _output_kernels(self) -> list[Kernel]:
+        last = self.model_.layer.layers[-1]
+        return [last.kernel] if self.last == "inducing" else list(last.kernels)
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel of the features with its learnt values: one for each axis of the grids, or of all features."""
+        kernels = self._output_kernels()
+        return kernels if self.axes > 1 and self.last == "grid" else kernels[0]
 
 
 @dataclass(eq=False, repr=False)
-class DKLRegressor(DKLOptions, Regressor):
+class DKLRegressor(DeepKernels, DKLOptions, Regressor):
     """Regression by stochastic variational deep kernel learning (SV-DKL, Wilson et al. 2016), with any likelihood.
 
     A network gives features; each feature feeds a Gaussian process on a grid of its own, and their values are mixed
@@ -75,31 +108,10 @@ class DKLRegressor(DKLOptions, Regressor):
     """
 
     standardise: Standardise = field(default="both", kw_only=True)
-    classifier: ClassVar[str] = "DKLClassifier"
-    for_texts: ClassVar[str] = _FOR_TEXTS
-
-    def _reader(self, X: Any) -> Inputs:
-        return _images_or_table(X, self)
-
-    def _recipe(self, rows: Rows) -> Recipe:
-        return DKLRecipe(self)
-
-    def _kernel_columns(self) -> list[str]:
-        return [f"feature {i}" for i in range(self.model_.layer.layers[0].outputs)]
-
-    def _output_kernels(self) -> list[Kernel]:
-        last = self.model_.layer.layers[-1]
-        return [last.kernel] if self.last == "inducing" else list(last.kernels)
-
-    @property
-    def kernel_(self) -> Any:
-        """The kernel of the features with its learnt values: one for each axis of the grids, or of all features."""
-        kernels = self._output_kernels()
-        return kernels if self.axes > 1 and self.last == "grid" else kernels[0]
 
 
 @dataclass(eq=False, repr=False)
-class DKLClassifier(DKLOptions, Classifier):
+class DKLClassifier(DeepKernels, DKLOptions, Classifier):
     """Classification by stochastic variational deep kernel learning: a softmax of mixed Gaussian processes of features.
 
     Arguments:
@@ -115,28 +127,3 @@ class DKLClassifier(DKLOptions, Classifier):
     """
 
     standardise: Standardise = field(default="both", kw_only=True)
-    for_texts: ClassVar[str] = _FOR_TEXTS
-
-    def _reader(self, X: Any) -> Inputs:
-        return _images_or_table(X, self)
-
-    def _recipe(self, rows: Rows) -> Recipe:
-        return DKLRecipe(self)
-
-    def _kernel_columns(self) -> list[str]:
-        return [f"feature {i}" for i in range(self.model_.layer.layers[0].outputs)]
-
-    def _output_kernels(self) -> list[Kernel]:
-        last = self.model_.layer.layers[-1]
-        return [last.kernel] if self.last == "inducing" else list(last.kernels)
-
-    @property
-    def kernel_(self) -> Any:
-        """The kernel of the features with its learnt values: one for each axis of the grids, or of all features."""
-        kernels = self._output_kernels()
-        return kernels if self.axes > 1 and self.last == "grid" else kernels[0]
-
-
-def _images_or_table(X: Any, estimator: Estimator) -> Inputs:
-    check_axes(X)
-    return ImageInputs(estimator.standardise == "both") if are_images(X) else TableInputs(estimator.input_options())

@@ -13,10 +13,10 @@ from torch import nn
 
 from stratagp.errors import InputError, NoAttributeError
 from stratagp.estimators.classification import Classifier
-from stratagp.estimators.inputs.base import Inputs
+from stratagp.estimators.inputs.base import Inputs, Points
 from stratagp.estimators.regression import Regressor
+from stratagp.estimators.shell import CHUNK
 from stratagp.estimators.surrogate import partial_dependence, predict_uncertain, sobol_indices
-from stratagp.estimators.targets import check_noise, check_weights
 from stratagp.kernels import Kernel, Matern
 from stratagp.recipes import choose
 from stratagp.recipes.base import Recipe, Rows
@@ -111,10 +111,9 @@ class GPRegressor(Regressor):
                 Only ratios count: a row of average weight has the learnt noise.
             checkpoint: a folder in which mini-batches (``inference="stochastic"``) leave their state.
         """
-        n = len(X) if hasattr(X, "__len__") else 0
-        noise = None if isinstance(self.noise, str) else check_noise(self.noise, n)
-        weights = check_weights(sample_weight, n)
-        self._learn(X, y, checkpoint, weights=weights, noise=noise, gaps=self.outputs == "correlated")
+        noise = None if isinstance(self.noise, str) else self.noise
+        gaps = self.outputs == "correlated"
+        self._learn(X, y, checkpoint, sample_weight=sample_weight, known_noise=noise, gaps=gaps)
         return self
 
     def _check(self) -> None:
@@ -151,7 +150,8 @@ class GPRegressor(Regressor):
             self._say(f"{self.inference_}: {self.inference_reason_}")
         search = Search(self.hyperparameters, self.n_restarts, self.max_iterations, self.n_draws)
         if self.outputs == "correlated":
-            return CoKrigingRecipe(self.kernel, search)
+            own = None if self.kernel is None else self._bound_kernel(self.kernel, self.kernel, rows.data)
+            return CoKrigingRecipe(own, search)
         kernel = self._bound_kernel(self.kernel, Matern(nu=2.5, ard=True), rows.data)
         if self._varying_noise:
             return HeteroscedasticRecipe(kernel, self.mean, search)
@@ -197,7 +197,7 @@ class GPRegressor(Regressor):
         fitted = self.fitted_
         if isinstance(fitted, IterativeModel):
             raise NoAttributeError(
-                "evidence_bounds_ are none of inference='cg', which estimates the evidence: see log_marginal_likelihood"
+                "inference='cg' has no evidence_bounds_: it estimates the evidence, see log_marginal_likelihood"
             )
         if not isinstance(fitted, SparseModel):
             value = self.log_marginal_likelihood()
@@ -328,11 +328,15 @@ class GPClassifier(Classifier):
         """
         if method not in ("quadrature", "kappa"):
             raise InputError(f"method must be 'quadrature' or 'kappa', got {method!r}")
-        if method == "quadrature" or not isinstance(fitted := vars(self).get("fitted_"), ClassModel):
+        if method == "quadrature" or not isinstance(vars(self).get("fitted_"), ClassModel):
             return super().predict_proba(X)
         points = self._points(X)
-        found = fitted.predictive(points.values, method=method).probabilities  # type: ignore[union-attr]
+        return np.concatenate([self._by_kappa(points.rows(i, i + CHUNK)) for i in range(0, len(points), CHUNK)])
+
+    def _by_kappa(self, points: Points) -> np.ndarray:
+        fitted: Any = self.fitted_
+        found = fitted.predictive(points.values, method="kappa").probabilities.copy()
         if points.incomplete is not None:
-            each = [fitted.predictive(rows, method=method) for rows in self.inputs_.draws(points)]
-            found[points.incomplete] = np.mean([part.probabilities for part in each], axis=0)  # type: ignore[union-attr]
+            each = [fitted.predictive(rows, method="kappa").probabilities for rows in self.inputs_.draws(points)]
+            found[points.incomplete] = np.mean(each, axis=0)
         return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from stratagp.estimators.classification import Classifier
 from stratagp.estimators.inputs.base import Inputs
@@ -61,6 +61,7 @@ class DRFRegressor(FeatureOptions, Regressor):
     True
     """
 
+    layer_kernel: Literal["rbf", "arc-cosine"] | Kernel = "rbf"
     standardise: Standardise = field(default="both", kw_only=True)
     classifier: ClassVar[str] = "DRFClassifier"
     for_texts: ClassVar[str] = _FOR_TEXTS
@@ -96,6 +97,7 @@ class DRFClassifier(FeatureOptions, Classifier):
     array(['same', 'other'], dtype='<U5')
     """
 
+    layer_kernel: Literal["rbf", "arc-cosine"] | Kernel = "rbf"
     standardise: Standardise = field(default="both", kw_only=True)
     for_texts: ClassVar[str] = _FOR_TEXTS
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar, overload
 
@@ -21,10 +21,18 @@ from stratagp.errors import InputError
 from stratagp.estimators import named_likelihoods
 from stratagp.estimators.inputs.base import Points
 from stratagp.estimators.intake import Intake, Reading
-from stratagp.estimators.shell import _CHUNK, Estimator
-from stratagp.estimators.targets import check_level, check_n_samples, check_of, check_quantiles, check_targets
+from stratagp.estimators.shell import CHUNK, Estimator
+from stratagp.estimators.targets import (
+    check_level,
+    check_n_samples,
+    check_noise,
+    check_of,
+    check_quantiles,
+    check_targets,
+    check_weights,
+)
 from stratagp.likelihoods import Likelihood
-from stratagp.predictive import InUnits, Predictive, Spliced, mixture
+from stratagp.predictive import InUnits, Predictive
 from stratagp.recipes.base import Data, Rows
 from stratagp.recipes.batches import refuse_bad_targets
 from stratagp.recipes.chains import ChainModel
@@ -63,19 +71,21 @@ class Regressor(RegressorMixin, Estimator, ABC):
         self,
         intake: Intake,
         points: Points,
-        weights: np.ndarray | None = None,
-        noise: np.ndarray | None = None,
+        sample_weight: Any = None,
+        known_noise: Any = None,
         gaps: bool = False,
     ) -> Rows:
         targets = check_targets(self, intake.y, len(points), gaps)
         self.one_target_ = targets.ndim == 1
         targets = targets.reshape(len(targets), -1)
+        noise = None if known_noise is None else check_noise(known_noise, len(points))
+        weights = check_weights(sample_weight, len(points))
         if weights is not None:
             kept = np.flatnonzero(weights)
             points, targets, weights = points.take(kept), targets[kept], weights[kept]
             noise = None if noise is None else noise[kept]
         likelihood = self._likelihood(targets.shape[1])
-        self.scale_ = self._scale_of(intake, targets, weights, likelihood is None or likelihood.unwrapped.scalable)
+        self.scale_ = self._scale_of(intake, targets, weights, likelihood)
         data = Data(
             points.values,
             torch.from_numpy(self.scale_.to_standard(targets)),
@@ -84,12 +94,16 @@ class Regressor(RegressorMixin, Estimator, ABC):
         )
         return self._made_rows(intake, points, data, likelihood)
 
-    def _scale_of(self, intake: Intake, targets: np.ndarray, weights: np.ndarray | None, scalable: bool) -> TargetScale:
+    def _scale_of(
+        self, intake: Intake, targets: np.ndarray, weights: np.ndarray | None, likelihood: Likelihood | None
+    ) -> TargetScale:
+        scalable = likelihood is None or likelihood.unwrapped.scalable
         if scalable and self.standardise != "none":
             return intake.target_scale(targets, weights)
-        if scalable and isinstance(self, BatchOptions) and isinstance(self.likelihood, str):
+        name = vars(self).get("likelihood", "auto")
+        if scalable and likelihood is not None and isinstance(name, str):
             raise InputError(
-                f"standardise='none' leaves the start values of likelihood={self.likelihood!r} without a unit: let "
+                f"standardise='none' leaves the start values of likelihood={name!r} without a unit: let "
                 "targets be standardised, or give a Likelihood with values that suit them"
             )
         return TargetScale(np.zeros(targets.shape[1]), np.ones(targets.shape[1]))
@@ -176,7 +190,7 @@ class Regressor(RegressorMixin, Estimator, ABC):
     def log_density(self, X: Any, y: Any) -> np.ndarray:
         """``log p(yᵢ | xᵢ, data)`` of each row: its mean with a minus sign is the NLPD.
 
-        Independent targets have a column each; those that a likelihood couples have one density for each row.
+        Independent targets of closed forms have a column each; a likelihood has one density for all targets of a row.
         """
         points = self._points(X)
         targets = self._targets(y, len(points))
@@ -251,24 +265,6 @@ class Regressor(RegressorMixin, Estimator, ABC):
 
     # The way there
 
-    def _predictives(self, points: Points, of: str) -> Iterator[Predictive]:
-        if points.incomplete is None:
-            for found in self.fitted_.predictives(points.values, of):
-                yield self._in_units(found, of)
-            return
-        for start in range(0, len(points), _CHUNK):
-            yield self._in_units(self._part(points.rows(start, start + _CHUNK), of), of)
-
-    def _part(self, points: Points, of: str) -> Any:
-        """The standardised distribution at rows; incomplete ones are averaged over what their entries may be."""
-        whole: Any = self.fitted_.predictive(points.values, of)
-        if points.incomplete is None:
-            return whole
-        draws = self.inputs_.draws(points)
-        even = np.full(len(draws), -np.log(len(draws)))
-        parts: list[Any] = [self.fitted_.predictive(rows, of) for rows in draws]
-        return Spliced(whole, mixture(parts, even), points.incomplete)
-
     def _in_units(self, found: Any, of: str) -> Predictive:
         if of == "f" and not self._function_has_units():
             return found
@@ -288,8 +284,8 @@ class Regressor(RegressorMixin, Estimator, ABC):
     def _mean(self, points: Points) -> Float[np.ndarray, "n q"]:
         """The expected targets alone."""
         parts = []
-        for start in range(0, len(points), _CHUNK):
-            part = points.rows(start, start + _CHUNK)
+        for start in range(0, len(points), CHUNK):
+            part = points.rows(start, start + CHUNK)
             mean = self.fitted_.function(part.values)
             if part.incomplete is not None:
                 draws = self.inputs_.draws(part)
@@ -301,10 +297,13 @@ class Regressor(RegressorMixin, Estimator, ABC):
     def _joint(self, points: Points, of: str) -> tuple[np.ndarray, np.ndarray]:
         """Mean and joint covariance, by the law of total covariance over missing entries."""
         versions = self._versions(points)
-        found = [self.fitted_.joint(x, of) for x in versions]
-        means = np.stack([mean for mean, _ in found])
-        mean, cov = means.mean(0), np.mean([cov for _, cov in found], 0)
-        gaps = means - mean
+        means, cov = [], np.zeros(())
+        for x in versions:
+            own, joint = self.fitted_.joint(x, of)
+            means.append(own)
+            cov = cov + joint / len(versions)
+        mean = np.mean(means, 0)
+        gaps = np.stack(means) - mean
         cov = cov + np.einsum("snq,smq->nmq", gaps, gaps) / len(versions)
         return self.scale_.back(mean), self.scale_.back_var(cov)
 
@@ -312,7 +311,10 @@ class Regressor(RegressorMixin, Estimator, ABC):
         p = len(self.scale_.mean)
         targets = check_targets(self, y, n).reshape(n, -1)
         if targets.shape[1] != p:
-            raise InputError(f"y must have {p} columns, as in fit, got {targets.shape[1]}")
+            raise InputError(
+                f"y must have the {p} columns that were learnt from (exposures, trials and marks of censoring among "
+                f"them), got {targets.shape[1]}"
+            )
         return targets
 
     def _shaped(self, values: np.ndarray) -> np.ndarray:
@@ -334,7 +336,10 @@ class Regressor(RegressorMixin, Estimator, ABC):
         if isinstance(self.fitted_, ProcessModel):
             return scale, scale
         functions = self.fitted_.function(self.fitted_.points[:1]).shape[1]
-        return scale, scale if self._function_has_units() and functions == len(scale) else np.ones(functions)
+        direct = (
+            isinstance(self.fitted_, ChainModel) and self.fitted_.chain.observed.direct
+        )  # of mixtures there is none
+        return scale, scale if direct and functions == len(scale) else np.ones(functions)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

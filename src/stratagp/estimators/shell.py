@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Integral
 from typing import Any, ClassVar, Literal
 
@@ -25,7 +25,7 @@ from stratagp.estimators.inputs.base import InputOptions, Inputs, Points
 from stratagp.estimators.inputs.objects import ObjectInputs, refuse_mixtures, warn_if_alike
 from stratagp.estimators.inputs.table import TableInputs
 from stratagp.estimators.inputs.views import AnchoredObjects, ViewInputs
-from stratagp.estimators.intake import Intake, Reading, taken_in
+from stratagp.estimators.intake import Intake, Reading, is_source, taken_in
 from stratagp.estimators.prediction_files import predict_file
 from stratagp.estimators.saving import first_rows
 from stratagp.export import export
@@ -33,7 +33,7 @@ from stratagp.kernels import Kernel
 from stratagp.likelihoods import Likelihood
 from stratagp.models.fitted import Fitted
 from stratagp.persistence.model_file import save
-from stratagp.predictive import Classes
+from stratagp.predictive import Classes, Spliced, mixture
 from stratagp.recipes.base import Data, FitContext, Recipe, Rows
 from stratagp.recipes.classes import ClassModel
 from stratagp.recipes.options import BatchOptions, check_options
@@ -47,7 +47,7 @@ log = logging.getLogger("stratagp")
 
 Standardise = Literal["targets", "both", "none"]
 _RELEVANCE_ROWS, _SHUFFLES = 500, 5
-_CHUNK = 4096  # rows with missing entries that are predicted at once
+CHUNK = 4096  # rows with missing entries that are predicted at once
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -67,6 +67,7 @@ class Estimator(BaseEstimator, ABC):
     inputs_: Inputs = field(init=False)
     fitted_: Fitted = field(init=False)
     of_classes: ClassVar[bool] = False
+    reads_files: ClassVar[bool] = False
     classifier: ClassVar[str] = "GPClassifier"
     """The classifier of the same family, which messages name."""
 
@@ -92,6 +93,12 @@ class Estimator(BaseEstimator, ABC):
         """Read rows, learn from them, and keep what was learnt; a fit that fails leaves the estimator as it was."""
         with self._unless_it_fails():
             self._check_all()
+            if is_source(X) and not self.reads_files:
+                name = type(self).__name__
+                raise InputError(
+                    f"X must be an array or a data frame, got {type(X).__name__}: {name} learns from rows in memory; "
+                    "AutoGPRegressor, AutoGPClassifier and all others that learn by mini-batches read files"
+                )
             intake = self._taken_in(X, y, checkpoint)
             context = FitContext(
                 intake.seed, find_device(self.device), intake.checkpoint, self._say, bool(self.verbose)
@@ -119,7 +126,7 @@ class Estimator(BaseEstimator, ABC):
         inputs, held = self.inputs_, intake.held
         filled = None
         if points.incomplete is not None:
-            filled = torch.from_numpy(points.incomplete), inputs.draws(points)
+            filled = torch.from_numpy(points.incomplete), partial(inputs.draws, points)
         return Rows(
             data,
             n,
@@ -187,6 +194,8 @@ class Estimator(BaseEstimator, ABC):
         settings = {name: repr(value) for name, value in self.get_params(deep=False).items() if name not in skipped}
         fixed = isinstance(self.random_state, Integral)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if not self.reads_files and checkpoint is None:
+            return Intake(X, y, seed)
         about = {"estimator": type(self).__name__, **settings}
         return taken_in(X, y, seed, fixed, checkpoint, about, self._reading(), self._say)
 
@@ -222,17 +231,39 @@ class Estimator(BaseEstimator, ABC):
         check_is_fitted(self, "fitted_")
         return self.inputs_.points(self, X)
 
-    @abstractmethod
     def _predictives(self, points: Points, of: str) -> Iterator[Any]:
-        """What is said about some rows after others."""
+        """What is said about some rows after others, in the user's units."""
+        if points.incomplete is None:
+            for found in self.fitted_.predictives(points.values, of):
+                yield self._in_units(found, of)
+            return
+        for start in range(0, len(points), CHUNK):
+            yield self._in_units(self._part(points.rows(start, start + CHUNK), of), of)
+
+    def _part(self, points: Points, of: str) -> Any:
+        """What is said about rows; incomplete ones are averaged over what their entries may be."""
+        whole: Any = self.fitted_.predictive(points.values, of)
+        if points.incomplete is None:
+            return whole
+        draws = self.inputs_.draws(points)
+        parts: list[Any] = [self.fitted_.predictive(rows, of) for rows in draws]
+        even = np.full(len(draws), -np.log(len(draws)))
+        if not isinstance(whole, Classes):
+            return Spliced(whole, mixture(parts, even), points.incomplete)
+        probabilities = whole.probabilities.copy()
+        probabilities[points.incomplete] = Classes.average(parts, even).probabilities
+        return Classes(probabilities)
+
+    def _in_units(self, found: Any, of: str) -> Any:
+        """What is said of standardised targets, in the user's units."""
+        return found
 
     def _reduced(self, points: Points, of: str, answer: Callable[[Any, slice], list[np.ndarray]]) -> list[np.ndarray]:
         """Answers about the distribution at each row, some rows at a time: beside them, memory is constant."""
         parts, start = [], 0
         for found in self._predictives(points, of):
-            n = len(found.probabilities if isinstance(found, Classes) else found.mean)
-            parts.append(answer(found, slice(start, start + n)))
-            start += n
+            parts.append(answer(found, slice(start, start + len(found))))
+            start += len(found)
         return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
     def _versions(self, points: Points) -> list[Any]:
@@ -284,7 +315,9 @@ class Estimator(BaseEstimator, ABC):
         check_is_fitted(self, "fitted_")
         found = vars(self.fitted_).get(name)
         if found is None:
-            raise NoAttributeError(f"{name}_ is not known of this model, which was trained in another way")
+            raise NoAttributeError(
+                f"this model has no {name}_: closed forms have result_, training by steps histories_"
+            )
         return found
 
     @property

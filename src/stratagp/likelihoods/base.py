@@ -71,6 +71,11 @@ class Likelihood(Parameterised, ABC):
         """The likelihood of observations itself, beneath samplers and mixtures of functions."""
         return self
 
+    @property
+    def several_scores(self) -> bool:
+        """Whether classes have a score each, in a smooth density whose integrals have no closed form: a softmax."""
+        return self.of_classes and not self.one_score and self.smooth
+
     def functions(self, outputs: int) -> int:
         """How many latent functions ``outputs`` columns of observations ask for."""
         return outputs

@@ -135,8 +135,8 @@ class Chain(Parameterised):
         """What may be observed, for some rows after others."""
         ready = self._ready()
         for chunk in self._chunks(table(x, "x"), "x", self._by_samples):
-            whole = partial(self._whole, chunk, ready)
-            yield Observed(self.observed, whole, whole if self._by_samples else partial(self._belief_at, chunk, ready))
+            moments = None if self._by_samples else partial(self._belief_at, chunk, ready)
+            yield Observed(self.observed, len(chunk), partial(self._whole, chunk, ready), moments)
 
     def quantiles(self, x: Any, levels: Sequence[float]) -> Float[Tensor, "l n p"]:
         """The values that observations stay below with the given probabilities, at each row."""

@@ -56,11 +56,11 @@ class Fitted(ABC):
 
     def draw(self, x: Any, n_samples: int, of: str, generator: torch.Generator) -> Float[np.ndarray, "s n q"]:
         """Joint draws at the rows."""
-        raise InputError(f"{type(self).__name__} has no joint draws")
+        raise InputError("this model has no joint draws")
 
     def joint(self, x: Any, of: str) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n n q"]]:
         """Mean and joint covariance of the rows, for each target."""
-        raise InputError("return_cov is for closed forms, which know how rows vary together: use sample_y")
+        raise InputError("return_cov needs a Gaussian process with Gaussian noise: use sample_y")
 
     def leave_one_out(self) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n q"]]:
         """Mean and variance of each training target predicted from all other rows."""

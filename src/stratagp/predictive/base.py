@@ -19,6 +19,10 @@ class Predictive(ABC):
     of the distribution function, and a closed form may replace them.
     """
 
+    @abstractmethod
+    def __len__(self) -> int:
+        """The number of rows."""
+
     @property
     def discrete(self) -> bool:
         """Whether targets are whole numbers."""

@@ -21,6 +21,9 @@ class Classes:
 
     probabilities: Float[np.ndarray, "n c"]
 
+    def __len__(self) -> int:
+        return len(self.probabilities)
+
     def log_density(self, codes: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """``log p(c)`` of each row's class, −∞ where it was thought impossible."""
         with np.errstate(divide="ignore"):

@@ -36,6 +36,9 @@ class LocationScale(Predictive):
     log_weights: Float[np.ndarray, " k"]
     dof: float | None = None
 
+    def __len__(self) -> int:
+        return self.means.shape[1]
+
     @property
     def mean(self) -> Float[np.ndarray, "n q"]:
         """``Σ w_k m_k``."""

@@ -33,6 +33,9 @@ class MixtureOf(Predictive):
         if len({part.discrete for part in self.parts}) > 1:
             raise InputError("a mixture needs parts that are all of whole numbers, or all of real numbers")
 
+    def __len__(self) -> int:
+        return len(self.parts[0])
+
     @property
     def discrete(self) -> bool:
         """Whether the parts are distributions of whole numbers."""
@@ -88,6 +91,9 @@ class Spliced(Predictive):
     whole: Predictive
     part: Predictive
     where: Bool[np.ndarray, " n"]
+
+    def __len__(self) -> int:
+        return len(self.whole)
 
     @property
     def discrete(self) -> bool:

@@ -24,21 +24,25 @@ class Observed(Predictive):
 
     Arguments:
         likelihood: how observations come from the functions.
+        n: the number of rows.
         belief: the belief about the functions at each row.
         moments: a belief whose mean and variance are exact where ``belief`` is known by samples; ``belief`` itself
             where it is left out. Each is computed when first asked for.
 
     >>> from stratagp.likelihoods import Poisson
     >>> rate = Gaussian(torch.zeros(1, 1, dtype=torch.float64), torch.full((1, 1), 1e-12, dtype=torch.float64))
-    >>> count = Observed(Poisson(), lambda: rate)
+    >>> count = Observed(Poisson(), 1, lambda: rate)
     >>> count.mean.round(6).item(), count.quantile([0.5]).item()  # of a Poisson variable with rate 1
     (1.0, 1.0)
     """
 
     def __init__(
-        self, likelihood: Likelihood, belief: Callable[[], Belief], moments: Callable[[], Belief] | None = None
+        self, likelihood: Likelihood, n: int, belief: Callable[[], Belief], moments: Callable[[], Belief] | None = None
     ) -> None:
-        self.likelihood, self._belief, self._moments = likelihood, belief, moments or belief
+        self.likelihood, self.n, self._belief, self._moments = likelihood, n, belief, moments
+
+    def __len__(self) -> int:
+        return self.n
 
     @property
     def discrete(self) -> bool:
@@ -51,8 +55,13 @@ class Observed(Predictive):
         return _double(self._belief())
 
     @cached_property
+    def moment_belief(self) -> Belief:
+        """A belief with the right mean and variance."""
+        return self.belief if self._moments is None else _double(self._moments())
+
+    @cached_property
     def _mean_and_var(self) -> Gaussian:
-        belief = self.belief if self._moments is self._belief else _double(self._moments())
+        belief = self.moment_belief
         with torch.no_grad():
             if isinstance(belief, Gaussian):
                 return self.likelihood.predict(belief)
@@ -81,7 +90,7 @@ class Observed(Predictive):
     @property
     def latent(self) -> LocationScale:
         """The scores that observations come from."""
-        belief = self.belief
+        belief = self.moment_belief
         mixture = belief if isinstance(belief, Mixture) else Mixture(belief.mean.new_zeros(1), _stacked(belief))
         with torch.no_grad():
             scores = self.likelihood.latent(mixture.parts)

@@ -30,6 +30,9 @@ class InUnits(Predictive):
     shift: Float[np.ndarray, " p"]
     scale: Float[np.ndarray, " p"]
 
+    def __len__(self) -> int:
+        return len(self.standard)
+
     @property
     def discrete(self) -> bool:
         """Whether targets are whole numbers."""

@@ -113,8 +113,7 @@ class AutoGPRecipe(Recipe):
         options = self.options
         n_samples = options.n_samples
         if n_samples == "auto":
-            several = likelihood.of_classes and not likelihood.one_score and likelihood.smooth
-            n_samples = _CLASS_SAMPLES if several else None
+            n_samples = _CLASS_SAMPLES if likelihood.several_scores else None
         sampled = options.objective == "loo" and options.loo_estimate == "sampled"
         return autogp(
             kernel,

@@ -134,7 +134,7 @@ class Rows:
         bind: makes a copy of a kernel (or of a default one) that knows its columns and categories.
         views: how columns belong to views; None where the estimator knows none.
         code_sizes: how many categories each column of codes has, by its place; None where there are no codes.
-        filled: which rows had missing entries, and draws of these rows.
+        filled: which rows had missing entries, and what draws these rows.
         stream: all rows, where these do not fit in memory.
         held_out: rows that training must not see, where that was decided before.
     """
@@ -146,7 +146,7 @@ class Rows:
     bind: Callable[[Kernel | None, Kernel], Kernel] = given_kernel
     views: Views | None = None
     code_sizes: Mapping[int, int] | None = None
-    filled: tuple[Tensor, Float[Tensor, "s r d"]] | None = None
+    filled: tuple[Tensor, Callable[[], Tensor]] | None = None
     stream: Stream | None = None
     held_out: Data | None = None
 

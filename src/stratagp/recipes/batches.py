@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -45,7 +45,7 @@ class Batches:
         data = rows.data
         if rows.stream is not None:
             held = data.take(torch.arange(0)) if rows.held_out is None else rows.held_out
-            return cls(rows, settings, context, data, held)
+            return cls(rows, settings, context, data, replace(held, x=held.x.to(data.x)))
         labels = data.y[:, 0] if rows.n_classes else None
         held_rows, kept = split(len(data), settings.validation, generator, labels)
         return cls(rows, settings, context, data.take(kept), data.take(held_rows))
@@ -55,7 +55,7 @@ class Batches:
         """What training reads: the rows themselves, or the stream that they are a sample of."""
         return (self.data.x, self.data.y) if self.rows.stream is None else (self.rows.stream, None)
 
-    def length(self, what: str = "", epochs: int | None = None, usual: int = 0) -> dict[str, Any]:
+    def length(self, what: str = "", epochs: int | None = None, usual: int | None = None) -> dict[str, Any]:
         """Batch size, epochs, patience and scores of a training.
 
         Arguments:
@@ -66,10 +66,7 @@ class Batches:
         size, patience = min(self.settings.batch_size, count), self.settings.patience
         if patience is not None:
             patience = max(patience, -(-_LEAST_PATIENCE * size // count))
-        if epochs is None:
-            epochs = self.settings.epochs_for(count)
-            if usual:
-                epochs = max(usual, -(-self.settings.min_steps // (count // size)))
+        epochs = self.settings.epochs_for(count, usual) if epochs is None else epochs
         steps = epochs * (count // size)
         self.context.log(f"{what}{steps} step{'s' * (steps != 1)} in {epochs} epoch{'s' * (epochs != 1)}")
         return {

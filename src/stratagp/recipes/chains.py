@@ -18,7 +18,7 @@ from stratagp.models.chain import Chain, joined
 from stratagp.models.fitted import Fitted
 from stratagp.models.stochastic import StochasticGP
 from stratagp.posteriors import FullGaussian
-from stratagp.predictive import Classes, Observed, Predictive
+from stratagp.predictive import Classes, LocationScale, Observed, Predictive
 from stratagp.recipes.base import Data
 from stratagp.recipes.processes import normal_draws
 from stratagp.training.devices import as_numpy
@@ -40,13 +40,15 @@ class ChainModel(Fitted):
         histories: how training went, phase by phase.
         result: how an optimiser in closed form ended.
         bounds: the bound that each of several starts has led to.
+        independent: whether targets are independent Gaussians, each with a density of its own.
     """
 
     chain: Chain
     data: Data = field(repr=False)
     histories: list[History] = field(default_factory=list, repr=False)
-    result: Result | None = None
+    result: Result | History | None = None
     bounds: list[float] = field(default_factory=list)
+    independent: bool = False
 
     @property
     def module(self) -> Chain:
@@ -67,8 +69,11 @@ class ChainModel(Fitted):
         chunks = list(self.chain.observations(x))
         if len(chunks) == 1:
             return self._answer(chunks[0], of)
-        whole = Observed(self.chain.observed, lambda: joined([each.belief for each in chunks]))
-        return self._answer(whole, of)
+        beliefs, moments = (
+            (lambda: joined([c.belief for c in chunks])),
+            (lambda: joined([c.moment_belief for c in chunks])),
+        )
+        return self._answer(Observed(self.chain.observed, len(x), beliefs, moments), of)
 
     def predictives(self, x: Any, of: str = "y") -> Iterator[Predictive | Classes]:
         """Some rows after others, which share what is factored once."""
@@ -78,7 +83,11 @@ class ChainModel(Fitted):
     def _answer(self, observed: Observed, of: str) -> Predictive | Classes:
         if of == "f":
             return observed.latent
-        return Classes(observed.probabilities) if self.chain.observed.unwrapped.of_classes else observed
+        if self.chain.observed.unwrapped.of_classes:
+            return Classes(observed.probabilities)
+        if self.independent:
+            return LocationScale(observed.mean[None], observed.var[None], np.zeros(1))
+        return observed
 
     def function(self, x: Any) -> Float[np.ndarray, "n q"]:
         """The expected scores."""
@@ -90,6 +99,7 @@ class ChainModel(Fitted):
             return super().joint(x, of)
         belief = self.chain.marginals(x)
         cov = self.chain.covariance(x)
+        cov = 0.5 * (cov + cov.mT)
         if of == "y":
             noise = self.chain.likelihood.noise.detach().expand(len(cov))
             cov = cov + noise[:, None, None] * torch.eye(len(x)).to(cov)
@@ -119,8 +129,7 @@ class ChainModel(Fitted):
 
     def class_scores(self, x: Any) -> Gaussian:
         """Mean and variance of the score of each class; ``−f`` beside ``f`` where two classes have one."""
-        if self.chain.observed.unwrapped.ordered:
-            raise InputError("certainty compares scores of classes, but an ordinal likelihood has one for all")
+        self._refuse_ordered()
         belief = self.chain.observed.latent(self.chain.marginals(x))
         if belief.mean.shape[1] > 1:
             return belief
@@ -128,9 +137,14 @@ class ChainModel(Fitted):
 
     def class_moments(self, x: Any) -> Gaussian:
         """Mean and variance of the probability of each class, over the latent functions."""
+        self._refuse_ordered()
         belief = self.chain.marginals(x)
         nodes = quasi_normal(_NODES, belief.mean.shape[1]).to(belief.mean)[:, None]
         with torch.no_grad():
             drawn = self.chain.observed.moments(belief.sample(nodes)).mean
         drawn = torch.cat([1 - drawn, drawn], -1) if drawn.shape[-1] == 1 else drawn
         return Gaussian(drawn.mean(0), drawn.var(0))
+
+    def _refuse_ordered(self) -> None:
+        if self.chain.observed.unwrapped.ordered:
+            raise InputError("certainty compares scores of classes, but an ordinal likelihood has one for all")

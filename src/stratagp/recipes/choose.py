@@ -115,5 +115,7 @@ def is_collapsed(asked: str, possible: bool, rows: int, n_inducing: int, likelih
         return "collapsed", f"{rows} rows with {n_inducing} inducing points are few enough for the closed form"
     return (
         "batches",
-        f"{rows} rows are many" if possible else "only Gaussian noise without held-out rows has a closed form",
+        f"{rows} rows with {n_inducing} inducing points are too many for the closed form"
+        if possible
+        else "only Gaussian noise without held-out rows has a closed form",
     )

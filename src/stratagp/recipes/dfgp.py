@@ -209,7 +209,6 @@ class DFGPRecipe(Recipe):
         options, gaussian = self.options, likelihood.is_gaussian
         moments = options.propagate == "moments" or (options.propagate == "auto" and gaussian)
         by_curvature = moments and bool(batches.rows.n_classes)
-        several = likelihood.of_classes and not likelihood.one_score and likelihood.smooth
         chain = dfgp_chain(
             start.below,
             start.above,
@@ -219,7 +218,7 @@ class DFGPRecipe(Recipe):
             options.n_inducing,
             "moments" if moments else "samples",
             options.n_samples,
-            _SOFTMAX_SAMPLES if several and not by_curvature else None,
+            _SOFTMAX_SAMPLES if likelihood.several_scores and not by_curvature else None,
             generator,
             torch.float64,
             Constant(level) if (level := likelihood.start(batches.data.y)) else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from stratagp.errors import InputError
 from stratagp.kernels import RBF, Kernel
 from stratagp.layers import Features
-from stratagp.likelihoods import Likelihood, Mixed
+from stratagp.likelihoods import Mixed
 from stratagp.models.chain import Chain
 from stratagp.models.svdkl import inducing_dkl, pretrain, svdkl
 from stratagp.recipes.base import FitContext, Recipe, Rows
@@ -84,7 +84,7 @@ class DKLRecipe(Recipe):
             warn_of_rounding(data.x, rows.columns, "standardise='both'")
         generator, outputs = context.generator(), outputs_of(rows, likelihood)
         refuse_bad_targets(likelihood, data.y, outputs)
-        data.x = data.x.float()
+        rows = replace(rows, data=replace(data, x=data.x.float()))
         batches = Batches.of(rows, options, context, generator)
         self._refuse_few(batches, len(data))
         with torch.random.fork_rng(devices=[]):
@@ -111,7 +111,7 @@ class DKLRecipe(Recipe):
         held = len(batches.test)
         taken = f", of which validation={self.options.validation} holds out {held}" if held else ""
         raise InputError(
-            f"deep kernels need at least two rows to train on, got n_samples = {n}{taken}: give more rows"
+            f"deep kernel learning needs at least two rows to train on, got n_samples = {n}{taken}: give more rows"
             f"{', or validation=0.0' if n > 1 else ''}"
         )
 
@@ -129,7 +129,7 @@ class DKLRecipe(Recipe):
         kernel = copy.deepcopy(options.kernel) or RBF(ard=options.last == "inducing")
         samples = options.n_samples
         if samples == "auto":
-            samples = _SAMPLES if _is_softmax(head.given) else None
+            samples = _SAMPLES if head.given.several_scores else None
         if options.last == "inducing":
             return inducing_dkl(features, head, x, kernel, options.n_inducing, samples, generator)
         if samples is None and options.n_samples == "auto" and not head.by_marginals():
@@ -184,7 +184,7 @@ class _Training:
     def all_together(self, chain: Chain) -> History:
         """Everything; the steps of the network are multiplied by ``fine_tuning`` where it was trained before."""
         options, network = self.options, self.features.network
-        score = self.batches.score(chain) or (lambda: 0.0)
+        score = self.batches.score(chain)
         length = self.batches.length("all together, ")
         factor = options.network_rate / options.rate * (options.fine_tuning if options.pretrain_epochs else 1.0)
         x, y = self.batches.source
@@ -200,10 +200,11 @@ class _Training:
         self.settle()
         return history
 
-    def _common(self, score: Callable[[], float]) -> dict[str, Any]:
+    def _common(self, score: Callable[[], float] | None) -> dict[str, Any]:
         """What both steps share."""
 
         def settled() -> float:
+            assert score is not None
             self.settle()
             return score()
 
@@ -218,10 +219,6 @@ class _Training:
         """Take the moments of features anew, from rows all over the data."""
         x = self.batches.data.x
         self.features.settle(x[:: max(1, len(x) // _SETTLE)].to(self.batches.context.device))
-
-
-def _is_softmax(likelihood: Likelihood) -> bool:
-    return likelihood.of_classes and not likelihood.one_score
 
 
 def _predict_in_double(chain: Chain, features: Features, rows: Tensor) -> None:

@@ -33,7 +33,7 @@ class FeatureOptions(BatchOptions):
     smooth_only: ClassVar[bool] = True
 
     layer_kernel: Literal["rbf", "arc-cosine"] | Kernel = "rbf"
-    n_layers: WholeOrZero = 2
+    n_layers: Whole = 2
     width: Whole = 8
     n_features: Whole = 100
     frequencies: Literal["prior-fixed", "var-fixed", "var-resampled"] = "var-fixed"
@@ -61,8 +61,6 @@ class FeatureOptions(BatchOptions):
     def _check(self) -> None:
         """Refuse options that do not go together."""
         super()._check()
-        if not isinstance(self, GPDRFOptions) and self.n_layers < 1:
-            raise InputError(f"n_layers must be a whole number of at least 1, got {self.n_layers!r}")
         named = isinstance(self.layer_kernel, str) and self.layer_kernel in KERNELS
         if not named and not isinstance(self.layer_kernel, Kernel):
             raise InputError(
@@ -79,6 +77,7 @@ class GPDRFOptions(FeatureOptions):
     n_processes: Whole = 8
     n_inducing: Whole = 200
     _: KW_ONLY
+    n_layers: WholeOrZero = 2
     anchors: Literal["random", "medoids", "greedy"] = "random"
     views: Any = None
     view_kernels: Any = None
@@ -110,7 +109,7 @@ class DRFRecipe(Recipe):
         chain = self._chain(rows, some, likelihood, outputs, context, generator)
         if options.n_layers:
             start_features(chain, some.x, last_targets(likelihood, some.y, likelihood.functions(outputs)))
-        if likelihood.of_classes and not likelihood.one_score:
+        if likelihood.several_scores:
             samples = _SOFTMAX_SAMPLES if options.n_layers else max(_SINGLE_SAMPLES, options.n_samples)
             chain.likelihood = Sampled(likelihood, samples, generator)
         model = ChainModel(chain.to(context.device), batches.data)

@@ -14,7 +14,7 @@ from stratagp.kernels import Kernel
 from stratagp.models import ExactGP, IterativeGP
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.exact import noise_of
-from stratagp.recipes.processes import ProcessModel, TargetPosterior, settled, spread_of_filled
+from stratagp.recipes.processes import ProcessModel, TargetPosterior, check_device, settled, spread_of_filled
 from stratagp.recipes.search import Centres, Criterion, Search
 from stratagp.recipes.sparse import learn_from_some
 from stratagp.training.checkpoint import all_tensors
@@ -75,6 +75,7 @@ class IterativeRecipe(Recipe):
         mean, noise = copy.deepcopy(self.mean), noise_of(data, "cg")
         learn_from_some(ExactGP(self.kernel, mean, noise), data, _SOME, self.search, context, centres)
         model = IterativeModel(IterativeGP(self.kernel, mean, noise), data)
+        check_device(data.x, context)
         model.to(context.device)
         for round_ in range(1 if rows.filled is None else 2):
             if round_:

@@ -58,7 +58,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class OneOf:
-    """ "auto", or a name in a table that may grow."""
+    """The word "auto", or a name in a table that may grow."""
 
     table: Mapping[str, Any]
 
@@ -86,6 +86,7 @@ class BatchOptions:
             steps at least.
     """
 
+    reads_files: ClassVar[bool] = True
     start_noise: ClassVar[float] = 0.1  # the share of the variance of targets that training starts from
     usual_epochs: ClassVar[int] = 100  # where ``max_epochs`` is left out and rows are many
     smooth_only: ClassVar[bool] = False  # whether only likelihoods serve whose density is no step
@@ -98,11 +99,11 @@ class BatchOptions:
     validation: Share = 0.0
     patience: Whole | None = None
 
-    def epochs_for(self, rows: int) -> int:
-        """How often training goes over so many rows."""
+    def epochs_for(self, rows: int, usual: int | None = None) -> int:
+        """How often training goes over so many rows; ``usual`` stands for another number than everything has."""
         if self.max_epochs is not None:
             return self.max_epochs
-        return max(self.usual_epochs, -(-self.min_steps // (rows // min(self.batch_size, rows))))
+        return max(usual or self.usual_epochs, -(-self.min_steps // (rows // min(self.batch_size, rows))))
 
     def _check(self) -> None:
         """Refuse options that do not go together."""

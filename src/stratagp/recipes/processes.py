@@ -12,12 +12,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import InputError
-from stratagp.kernels import Sum
+from stratagp.kernels import Kernel, Sum
 from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.linalg import root
 from stratagp.models import ExactPosterior
 from stratagp.models.fitted import Fitted
-from stratagp.models.heteroscedastic import HeteroscedasticPosterior
 from stratagp.models.memory import check_memory
 from stratagp.parameterised import Parameterised
 from stratagp.predictive import LocationScale
@@ -65,10 +64,11 @@ class TargetPosterior:
 
     def noise_draws(self, x: Any, n_samples: int, generator: torch.Generator) -> Float[Tensor, "s n"]:
         """Draws of the noise of new observations."""
-        level = self.noise_at(x).cpu().expand(n_samples, len(x))
-        if isinstance(self.process, HeteroscedasticPosterior):
+        if self.noise is not None:
+            level = self.noise.cpu().expand(n_samples, len(x))
+        else:
             log_noise = Gaussian(*(part.cpu() for part in self.process.log_noise(x)))
-            wobble = torch.randn(n_samples, len(x), generator=generator, dtype=level.dtype)
+            wobble = torch.randn(n_samples, len(x), generator=generator, dtype=log_noise.mean.dtype)
             level = (log_noise.mean[:, 0] + log_noise.var[:, 0].sqrt() * wobble).exp()
         return level.sqrt() * torch.randn(n_samples, len(x), generator=generator, dtype=level.dtype)
 
@@ -165,11 +165,10 @@ class ProcessModel(Fitted):
         """Mean and variance of what one summand of the kernel contributes."""
         found = []
         for posteriors in self.exact_posteriors("predict_component"):
-            kernel = posteriors[0].prior.kernel
-            parts = list(kernel.parts) if isinstance(kernel, Sum) else [kernel]
-            if not isinstance(part, (int, np.integer)) or not 0 <= part < len(parts):
-                raise InputError(f"part must be a summand of the kernel, 0 to {len(parts) - 1}; got {part!r}")
-            found.append([each.component(summand(each, part), x) for each in posteriors])
+            count = len(summands(posteriors[0]))
+            if not isinstance(part, (int, np.integer)) or not 0 <= part < count:
+                raise InputError(f"part must be a summand of the kernel, 0 to {count - 1}; got {part!r}")
+            found.append([each.component(summands(each)[part], x) for each in posteriors])
         mean, var = (np.stack([as_numpy(torch.cat([g[i] for g in row], 1)) for row in found]) for i in range(2))
         return mean.mean(0), var.mean(0) + mean.var(0)
 
@@ -184,10 +183,10 @@ class ProcessModel(Fitted):
         return found
 
 
-def summand(posterior: ExactPosterior, part: int) -> Any:
-    """One summand of the kernel of a posterior."""
+def summands(posterior: ExactPosterior) -> list[Kernel]:
+    """The summands of the kernel of a posterior."""
     kernel = posterior.prior.kernel
-    return kernel.parts[part] if isinstance(kernel, Sum) else kernel
+    return list(kernel.parts) if isinstance(kernel, Sum) else [kernel]
 
 
 def normal_draws(
@@ -228,7 +227,9 @@ def fit_process(
 
 
 def check_device(x: Any, context: FitContext) -> None:
-    """Refuse objects where a device is not the processor."""
+    """Refuse objects where a device is not the processor, and a checkpoint where nothing is trained by steps."""
+    if context.checkpoint is not None:
+        raise InputError("checkpoint is for training by mini-batches, and closed forms have none: leave it out")
     if context.device.type != "cpu" and not isinstance(x, Tensor):
         raise InputError(f"device={str(context.device)!r} is for kernels over columns: objects need device='cpu'")
 
@@ -236,7 +237,7 @@ def check_device(x: Any, context: FitContext) -> None:
 def spread_of_filled(model: ProcessModel, rows: Rows) -> Float[Tensor, " n"]:
     """How much the prediction at each training row varies with what its missing entries may be: extra noise."""
     assert rows.filled is not None
-    where, draws = rows.filled
+    where, draws = rows.filled[0], rows.filled[1]()
     mean = model.function(draws.flatten(0, 1)).reshape(len(draws), -1, rows.data.y.shape[1])
     extra = torch.zeros(len(rows.data), dtype=torch.float64)
     extra[where] = torch.from_numpy(mean.var(0).mean(1))

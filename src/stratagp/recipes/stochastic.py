@@ -69,7 +69,7 @@ class StochasticRecipe(Recipe):
             penalty=criterion.log_prior if self.search.criterion == "map" else None,
             checkpoint=context.checkpoint,
         )
-        return ChainModel(chain, data, [history])
+        return ChainModel(chain, data, [history], history, independent=not rows.n_classes)
 
     def _of_numbers(self, rows: Rows, context: FitContext, centres: Centres) -> StochasticGP:
         data = rows.data

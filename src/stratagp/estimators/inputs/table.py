@@ -22,7 +22,6 @@ from stratagp.parameters import positive
 from stratagp.recipes.base import given_kernel
 from stratagp.training.start import spreads
 
-_READERS = "AutoGPRegressor, AutoGPClassifier and all others that learn by mini-batches"
 N_DRAWS = 64  # of missing entries, over which predictions are averaged
 
 
@@ -42,7 +41,6 @@ class TableInputs(Inputs):
         """Learn from the training rows, and return them as points."""
         options = self.options
         forget_columns(estimator)
-        _refuse_files(X, f"{options.name} learns from rows in memory; {_READERS} read files")
         refuse_texts(X, options.texts)
         if needs_encoding(X, options.categorical):
             self.encoder = TableEncoder(
