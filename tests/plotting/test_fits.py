@@ -6,7 +6,7 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import LogisticRegression
 
-from stratagp import GPClassifier, GPRegressor, WishartProcessRegressor, calibrate, plotting
+from stratagp import GPClassifier, GPRegressor, calibrate, plotting
 from stratagp.errors import InputError
 from tests.plotting.drawn import band, lines, texts
 
@@ -143,7 +143,6 @@ def test_axes_that_are_given_are_drawn_on(gp, gp3):
 @pytest.mark.filterwarnings("ignore")
 def test_errors_say_what_to_give(gp, gp3):
     several = GPRegressor(max_iterations=0).fit(X, np.column_stack([Y, Y]))
-    deep = WishartProcessRegressor(dof=2, n_inducing=5, max_iterations=3).fit(X, Y)
     cases = [
         (lambda: plotting.fit_1d(gp3, X3), "X has x0, x1, x2: use partial_dependence"),
         (lambda: plotting.fit_1d(LogisticRegression().fit(X, Y > 0), X), "fit_1d is about a regressor"),
@@ -152,7 +151,7 @@ def test_errors_say_what_to_give(gp, gp3):
         (lambda: plotting.fit_1d(gp, X, n_samples=-1), "n_samples must be a whole number"),
         (lambda: plotting.fit_1d(gp, X, ax=3), "ax must be matplotlib Axes, got int"),
         (lambda: plotting.fit_1d(several, X), "the model predicts 2 targets"),
-        (lambda: plotting.fit_1d(deep, X, of="f"), "of='f' is for GPRegressor"),
+        (lambda: plotting.fit_1d(calibrate(gp, X, Y), X, of="f"), "of='f' is for GPRegressor"),
         (lambda: plotting.fit_1d(calibrate(gp, X, Y), X, n_samples=2), "n_samples must be 0 for ConformalRegressor"),
         (lambda: plotting.maps_2d(gp3, X3), r"X has 3: x0, x1, x2; choose columns=\[…, …\]"),
         (lambda: plotting.maps_2d(gp3, X3, columns=[0, 0]), "columns must be two different columns"),

@@ -16,7 +16,7 @@ LEVELS = [0.01, 0.3, 0.5, 0.9, 0.999]
 def point(likelihood, f):
     """Observations of a likelihood at a function that is known."""
     mean = torch.tensor([[f]], dtype=torch.float64)
-    return Observed(likelihood, lambda: Gaussian(mean, torch.full_like(mean, 1e-14)))
+    return Observed(likelihood, 1, lambda: Gaussian(mean, torch.full_like(mean, 1e-14)))
 
 
 def unlike():
@@ -27,7 +27,7 @@ def unlike():
     )
     warped = point(lik.LogNormal(0.5), 0.2)
     spread = 3 * np.sqrt(3 / 5)
-    truths = [stats.norm(0.5, 0.2), stats.t(5, 2.0, spread), stats.lognorm(0.5, scale=np.exp(0.2))]
+    truths = [stats.norm(0.5, 0.2), stats.t(5, 2.0, spread), stats.lognorm(np.sqrt(0.5), scale=np.exp(0.2))]
     return [gaussian, heavy, warped], truths, np.array([0.2, 0.3, 0.5])
 
 

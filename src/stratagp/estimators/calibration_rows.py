@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from stratagp.errors import InputError
 from stratagp.estimators.saving import Saved
 from stratagp.estimators.targets import as_array, check_length, encode_labels
-from stratagp.recipes.chains import ChainModel
 
 ONE_DEVIATION = math.erf(math.sqrt(0.5))  # 0.683, the probability within a standard deviation of a Gaussian
 
@@ -76,8 +75,8 @@ def codes(model: Any, y: Any, n: int) -> Int[np.ndarray, " n"]:
 
 def is_of_counts(model: Any) -> bool:
     """Whether a model predicts whole numbers: by its own likelihood, or by one of mixed functions."""
-    fitted = vars(model).get("fitted_")
-    return isinstance(fitted, ChainModel) and fitted.chain.observed.unwrapped.discrete
+    observed = getattr(getattr(model, "model_", None), "observed", None)  # of models of other libraries there is none
+    return bool(getattr(getattr(observed, "unwrapped", observed), "discrete", False))
 
 
 def adopt_columns(estimator: Any, model: Any) -> None:

@@ -169,7 +169,9 @@ def _check_exact(gp: Any, asked: str) -> None:
 def _averaged(gp: Any, belief_of: Callable[[TargetPosterior], Gaussian]) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation over draws of the hyperparameters, in the units of the targets."""
     with torch.no_grad():
-        found = [[belief_of(target) for target in targets] for targets in gp.fitted_.draws]
+        fitted = gp.fitted_
+        draws = fitted.draws if isinstance(fitted, ProcessModel) else [fitted.targets()]
+        found = [[belief_of(target) for target in targets] for targets in draws]
     means = np.stack([as_numpy(torch.cat([each.mean for each in row], 1)) for row in found])
     var = np.stack([as_numpy(torch.cat([each.var for each in row], 1)) for row in found]).mean(0) + means.var(0)
     mean, std = gp.scale_.back(means.mean(0)), gp.scale_.back_std(np.sqrt(var))

@@ -57,6 +57,9 @@ class Likelihood(Parameterised, ABC):
     ordered: ClassVar[bool] = False
     """Whether classes have an order, which their scores share."""
 
+    support: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
+    """What observations lie between; the ends are possible where observations are whole numbers."""
+
     of_times: ClassVar[bool] = False
     """Whether observations are times of events, which may not have come yet."""
 

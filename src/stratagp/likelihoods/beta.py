@@ -24,6 +24,8 @@ class Beta(OneFunction):
     0.0625
     """
 
+    support = (0.0, 1.0)
+
     def __init__(self, concentration: Value | Parameter = 10.0) -> None:
         super().__init__()
         self.concentration = number(concentration, "concentration")

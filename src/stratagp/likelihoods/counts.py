@@ -29,6 +29,7 @@ class Poisson(OneFunction):
     Gaussian(mean=tensor([[1.]]), var=tensor([[1.]]))
     """
 
+    support = (0.0, math.inf)
     discrete = True
 
     def __init__(self, exposure: float = 1.0) -> None:
@@ -82,6 +83,7 @@ class NegativeBinomial(OneFunction):
     1.5
     """
 
+    support = (0.0, math.inf)
     discrete = True
 
     def __init__(self, dispersion: Value | Parameter = 0.5, exposure: float = 1.0) -> None:
@@ -139,6 +141,7 @@ class Binomial(OneFunction):
     Gaussian(mean=tensor([[5.]]), var=tensor([[2.5000]]))
     """
 
+    support = (0.0, math.inf)
     discrete = True
     closed_reciprocal = True
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -18,6 +20,8 @@ class Gamma(OneFunction):
     >>> Gamma(shape=4.0).moments(torch.zeros(1, 1)).var.item()
     0.25
     """
+
+    support = (0.0, math.inf)
 
     def __init__(self, shape: Value | Parameter = 2.0) -> None:
         super().__init__()
@@ -70,6 +74,8 @@ class Exponential(OneFunction):
     >>> Exponential().moments(torch.zeros(1, 1))
     Gaussian(mean=tensor([[1.]]), var=tensor([[1.]]))
     """
+
+    support = (0.0, math.inf)
 
     def log_prob(self, y: Float[Tensor, "n p"], f: Float[Tensor, "*s n 1"]) -> Float[Tensor, "*s n"]:
         """``−f − y e^−f``."""

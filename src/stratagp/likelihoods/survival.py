@@ -28,6 +28,7 @@ class Weibull(OneFunction):
     -2.0
     """
 
+    support = (0.0, math.inf)
     of_times = True
 
     def __init__(self, shape: Value | Parameter = 1.0) -> None:
@@ -85,6 +86,7 @@ class LogNormal(OneFunction):
     1.0
     """
 
+    support = (0.0, math.inf)
     of_times = True
 
     def __init__(self, noise: Value | Parameter = 0.1) -> None:

@@ -17,6 +17,12 @@ class Predictive(ABC):
 
     A subclass says what ``mean``, ``var``, ``cdf``, ``log_density`` and ``sample`` are. Quantiles follow by bisection
     of the distribution function, and a closed form may replace them.
+
+    >>> from stratagp import GPRegressor
+    >>> X = np.linspace(0, 6, 20)[:, None]
+    >>> found = GPRegressor().fit(X, np.sin(X[:, 0])).predictive([[1.0], [2.0]])
+    >>> isinstance(found, Predictive), len(found), found.quantile([0.1, 0.9]).shape
+    (True, 2, (2, 2, 1))
     """
 
     @abstractmethod
@@ -27,6 +33,11 @@ class Predictive(ABC):
     def discrete(self) -> bool:
         """Whether targets are whole numbers."""
         return False
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """What targets lie between."""
+        return -np.inf, np.inf
 
     @property
     @abstractmethod

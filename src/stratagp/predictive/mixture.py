@@ -42,6 +42,12 @@ class MixtureOf(Predictive):
         return self.parts[0].discrete
 
     @property
+    def support(self) -> tuple[float, float]:
+        """From the least to the greatest that any part thinks possible."""
+        lows, highs = zip(*(part.support for part in self.parts), strict=True)
+        return min(lows), max(highs)
+
+    @property
     def mean(self) -> Float[np.ndarray, "n q"]:
         """``Σ w_k m_k``."""
         return self._average([part.mean for part in self.parts])
@@ -54,11 +60,11 @@ class MixtureOf(Predictive):
 
     def cdf(self, y: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n q"]:
         """``Σ w_k F_k(y)``."""
-        return self._average([part.cdf(y) for part in self.parts])
+        return self._average([_within(part, part.cdf, y, 0.0, 1.0) for part in self.parts])
 
     def log_density(self, y: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n r"]:
         """``log Σ w_k p_k(y)``."""
-        each = np.stack([part.log_density(y) for part in self.parts])
+        each = np.stack([_within(part, part.log_density, y, -np.inf, -np.inf) for part in self.parts])
         return logsumexp(each + self.log_weights[:, None, None], axis=0)
 
     def quantile(self, levels: Sequence[float]) -> Float[np.ndarray, "l n q"]:
@@ -79,6 +85,21 @@ class MixtureOf(Predictive):
         return np.tensordot(np.exp(self.log_weights), np.stack(each), 1)
 
 
+def _within(
+    part: Predictive, ask: Callable[[np.ndarray], np.ndarray], y: np.ndarray, below: float, above: float
+) -> np.ndarray:
+    """What a part says about targets; ``below`` and ``above`` of those that it thinks impossible."""
+    low, high = part.support
+    first = y[:, :1]
+    too_low, too_high = (first < low, first > high) if part.discrete else (first <= low, first >= high)
+    outside = too_low | too_high
+    if not outside.any():
+        return ask(y)
+    inside = np.floor(part.mean[:, :1]) if part.discrete else part.mean[:, :1]
+    found = ask(np.concatenate([np.where(outside, inside, first), y[:, 1:]], 1))
+    return np.where(too_low, below, np.where(too_high, above, found))
+
+
 @dataclass(frozen=True)
 class Spliced(Predictive):
     """Rows of one distribution, some of which another one replaces.
@@ -86,6 +107,11 @@ class Spliced(Predictive):
     Arguments:
         whole: of all n rows.
         part: of the rows that ``where`` marks, in their order.
+
+    >>> zeros = LocationScale(np.zeros((1, 3, 1)), np.ones((1, 3, 1)), np.zeros(1))
+    >>> ones = LocationScale(np.ones((1, 1, 1)), np.ones((1, 1, 1)), np.zeros(1))
+    >>> Spliced(zeros, ones, np.array([False, True, False])).mean[:, 0]
+    array([0., 1., 0.])
     """
 
     whole: Predictive
@@ -137,7 +163,12 @@ class Spliced(Predictive):
 
 
 def mixture(parts: Sequence[Predictive], log_weights: Float[np.ndarray, " k"]) -> Predictive:
-    """A mixture in its simplest form: one set of components where all parts have such, of one kind."""
+    """A mixture in its simplest form: one set of components where all parts have such, of one kind.
+
+    >>> low, high = (LocationScale(np.full((1, 1, 1), value), np.ones((1, 1, 1)), np.zeros(1)) for value in (-1.0, 1.0))
+    >>> mixture([low, high], np.log([0.5, 0.5])).log_weights.round(3)
+    array([-0.693, -0.693])
+    """
     if len(parts) == 1:
         return parts[0]
     plain = [part for part in parts if isinstance(part, LocationScale)]

@@ -49,6 +49,11 @@ class Observed(Predictive):
         """Whether observations are whole numbers."""
         return self.likelihood.unwrapped.discrete
 
+    @property
+    def support(self) -> tuple[float, float]:
+        """What observations lie between."""
+        return self.likelihood.unwrapped.support
+
     @cached_property
     def belief(self) -> Belief:
         """The belief about the functions, in double precision."""

@@ -39,6 +39,12 @@ class InUnits(Predictive):
         return self.standard.discrete
 
     @property
+    def support(self) -> tuple[float, float]:
+        """What targets lie between; units of several targets differ, and none of these has bounds."""
+        low, high = (float(end * self.scale[0] + self.shift[0]) for end in self.standard.support)
+        return low, high
+
+    @property
     def mean(self) -> Float[np.ndarray, "n q"]:
         """The expected target."""
         return self._back(self.standard.mean)

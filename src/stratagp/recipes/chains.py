@@ -20,7 +20,7 @@ from stratagp.models.stochastic import StochasticGP
 from stratagp.posteriors import FullGaussian
 from stratagp.predictive import Classes, LocationScale, Observed, Predictive
 from stratagp.recipes.base import Data
-from stratagp.recipes.processes import normal_draws
+from stratagp.recipes.processes import TargetPosterior, normal_draws
 from stratagp.training.devices import as_numpy
 from stratagp.training.lbfgs import Result
 from stratagp.training.loop import History
@@ -28,6 +28,27 @@ from stratagp.types import Gaussian
 
 _NODES = 256  # at which moments of probabilities are taken
 _JOINT = 2000  # rows up to which draws are from the joint covariance
+
+
+@dataclass(frozen=True)
+class OneFunction:
+    """One of the latent functions of a process by inducing points, asked like a posterior."""
+
+    chain: StochasticGP
+    index: int
+
+    def mean(self, x: Any) -> Float[Tensor, " n"]:
+        """The expected function at each row."""
+        return self.chain.marginals(x).mean[:, self.index]
+
+    def marginals(self, x: Any) -> Gaussian:
+        """Mean and variance at each row, as ``n 1``."""
+        belief = self.chain.marginals(x)
+        return Gaussian(belief.mean[:, [self.index]], belief.var[:, [self.index]].clamp_min(0))
+
+    def covariance(self, x: Any) -> Float[Tensor, "n n"]:
+        """The joint covariance of the rows."""
+        return self.chain.covariance(x)[self.index]
 
 
 @dataclass
@@ -110,6 +131,13 @@ class ChainModel(Fitted):
         layer = self.chain.layer
         plain = isinstance(self.chain, StochasticGP) and isinstance(layer.posterior, FullGaussian)
         return plain and self.chain.observed.is_gaussian
+
+    def targets(self) -> list[TargetPosterior]:
+        """The posterior of each of several independent targets."""
+        if not self.independent or not isinstance(self.chain, StochasticGP):
+            raise InputError("this is known of processes with Gaussian noise alone: take GPRegressor")
+        noises = self.data.noises(self.chain.likelihood.noise.detach())
+        return [TargetPosterior(OneFunction(self.chain, j), noise) for j, noise in enumerate(noises)]
 
     def draw(self, x: Any, n_samples: int, of: str, generator: torch.Generator) -> Float[np.ndarray, "s n q"]:
         """Whole functions, and observations of them; of many rows or deep models by random features."""
