@@ -40,7 +40,7 @@ def main() -> dict[str, np.ndarray | float]:
     X, y = data()
     gp = GPRegressor(k.RBF(ard=True), hyperparameters="ml").fit(X, y)
     eta = gp.kernel_.lengthscale.detach().numpy() ** -2.0
-    noise = float(np.sqrt(gp.predictive(X).total_var - gp.predictive(X, of="f").total_var).mean())
+    noise = float(np.sqrt(gp.predictive(X).var - gp.predictive(X, of="f").var).mean())
 
     print(gp.hyperparameters_)
     print(f"Noise: standard deviation {noise:.3f}, it was 0.1")

@@ -236,8 +236,8 @@ def test_beliefs_are_computed_once(name, monkeypatch):
     frame = table(40)
     gp = quick(REGRESSORS[name]()).fit(frame[["x"]], frame["price"])
     calls, model = [], type(gp.model_)
-    beliefs = model._beliefs
-    monkeypatch.setattr(model, "_beliefs", lambda *args, **kwargs: (calls.append(1), beliefs(*args, **kwargs))[1])
+    belief = model._belief_at
+    monkeypatch.setattr(model, "_belief_at", lambda *args, **kwargs: (calls.append(1), belief(*args, **kwargs))[1])
     predicted_columns(gp, frame[["x"]], 0.95)
     assert len(calls) == 1
 

@@ -135,7 +135,8 @@ class Chain(Parameterised):
         """What may be observed, for some rows after others."""
         ready = self._ready()
         for chunk in self._chunks(table(x, "x"), "x", self._by_samples):
-            moments = None if self._by_samples else partial(self._belief_at, chunk, ready)
+            by_moments = isinstance(self.layer, Stack) and self.layer.propagate == "moments" and not self._by_samples
+            moments = partial(self._belief_at, chunk, ready) if by_moments else None
             yield Observed(self.observed, len(chunk), partial(self._whole, chunk, ready), moments)
 
     def quantiles(self, x: Any, levels: Sequence[float]) -> Float[Tensor, "l n p"]:
