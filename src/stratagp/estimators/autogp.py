@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from stratagp.estimators.classification import Classifier
 from stratagp.estimators.inputs.base import Inputs
+from stratagp.estimators.inputs.views import columns_or_anchored
 from stratagp.estimators.regression import Regressor
 from stratagp.recipes.autogp import AutoGPOptions, AutoGPRecipe
 from stratagp.recipes.base import Recipe, Rows
@@ -66,7 +67,7 @@ class AutoGPRegressor(AutoGPOptions, Regressor):
     classifier: ClassVar[str] = "AutoGPClassifier"
 
     def _reader(self, X: Any) -> Inputs:
-        return self._anchored_inputs(self.kernel, self.n_inducing)
+        return columns_or_anchored(self.input_options(self.n_inducing), self.kernel)
 
     def _recipe(self, rows: Rows) -> Recipe:
         return AutoGPRecipe(self)
@@ -90,7 +91,7 @@ class AutoGPClassifier(AutoGPOptions, Classifier):
     """
 
     def _reader(self, X: Any) -> Inputs:
-        return self._anchored_inputs(self.kernel, self.n_inducing)
+        return columns_or_anchored(self.input_options(self.n_inducing), self.kernel)
 
     def _recipe(self, rows: Rows) -> Recipe:
         return AutoGPRecipe(self)

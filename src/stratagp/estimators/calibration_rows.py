@@ -10,17 +10,19 @@ from jaxtyping import Float, Int
 from sklearn.utils.validation import check_is_fitted
 
 from stratagp.errors import InputError
-from stratagp.estimators.saving import Saved
+from stratagp.estimators.saving import export_model, save_model
 from stratagp.estimators.targets import as_array, check_length, encode_labels
 
 ONE_DEVIATION = math.erf(math.sqrt(0.5))  # 0.683, the probability within a standard deviation of a Gaussian
 
 
-class Calibration(Saved):
+class Calibration:
     """A fitted model that is corrected by rows that it has not seen; it can be saved where the model can."""
 
     calibrates = True
     model: Any
+    save = save_model
+    export = export_model
 
     @property
     def _example(self) -> Any:

@@ -14,6 +14,7 @@ from torch import nn
 from stratagp.errors import InputError, NoAttributeError
 from stratagp.estimators.classification import Classifier
 from stratagp.estimators.inputs.base import Inputs, Points
+from stratagp.estimators.inputs.table import columns_or_objects
 from stratagp.estimators.regression import Regressor
 from stratagp.estimators.shell import CHUNK
 from stratagp.estimators.surrogate import partial_dependence, predict_uncertain, sobol_indices
@@ -134,7 +135,7 @@ class GPRegressor(Regressor):
         return isinstance(self.noise, str) and self.noise == "heteroscedastic"
 
     def _reader(self, X: Any) -> Inputs:
-        return self._kernel_inputs(self.kernel)
+        return columns_or_objects(self.input_options(), self.kernel)
 
     def _recipe(self, rows: Rows) -> Recipe:
         only_exact = None
@@ -249,7 +250,7 @@ class StudentTProcessRegressor(Regressor):
         return self
 
     def _reader(self, X: Any) -> Inputs:
-        return self._kernel_inputs(self.kernel)
+        return columns_or_objects(self.input_options(), self.kernel)
 
     def _recipe(self, rows: Rows) -> Recipe:
         kernel = self._bound_kernel(self.kernel, Matern(nu=2.5, ard=True), rows.data)
@@ -306,7 +307,7 @@ class GPClassifier(Classifier):
     max_epochs: Whole | None = None
 
     def _reader(self, X: Any) -> Inputs:
-        return self._kernel_inputs(self.kernel)
+        return columns_or_objects(self.input_options(), self.kernel)
 
     def _recipe(self, rows: Rows) -> Recipe:
         self.inference_, self.inference_reason_ = choose.of_classes(

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from stratagp.errors import ConvergenceWarning, InputError, NoAttributeError
-from stratagp.estimators.saving import Saved
+from stratagp.estimators.saving import export_model, save_model
 from stratagp.kernels import RBF, Kernel
 from stratagp.models.gplvm import fit_gplvm, gplvm, latent_points
 from stratagp.recipes.options import Whole, check_options
@@ -22,7 +22,7 @@ from stratagp.training.start import spreads
 
 
 @dataclass(eq=False, repr=False)
-class BayesianGPLVM(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Nonlinear principal components with uncertainty (Bayesian GPLVM, Titsias and Lawrence 2010).
 
     Each row is a noisy function, drawn from a Gaussian process, of a latent point of few dimensions. Dimensions that
@@ -53,6 +53,9 @@ class BayesianGPLVM(Saved, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     standardise: bool = True
     max_iterations: Whole = 500
     verbose: bool | int = False
+
+    save = save_model
+    export = export_model
 
     def fit(self, X: Any, y: Any = None) -> BayesianGPLVM:
         """Learn from rows ``X``."""

@@ -16,29 +16,27 @@ from stratagp.persistence.model_file import save
 _ROWS = 2  # of the example
 
 
-class Saved:
-    """An estimator that can be saved."""
+def save_model(estimator: Any, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+    """Save the fitted estimator as a folder, without pickle; :func:`stratagp.load` gives it back, to the last bit.
 
-    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-        """Save the fitted estimator as a folder, without pickle; :func:`stratagp.load` gives it back, to the last bit.
+    Arguments:
+        path: the folder, which is made.
+        overwrite: whether the files of a model that is there are replaced; other files in the folder stay.
+    """
+    save(estimator, path, overwrite)
 
-        Arguments:
-            path: the folder, which is made.
-            overwrite: whether the files of a model that is there are replaced; other files in the folder stay.
-        """
-        save(self, path, overwrite)
 
-    def export(self, path: str | os.PathLike[str], format: str = "onnx") -> None:
-        """Write the map from rows of numbers to mean and variance, or probabilities, as a graph for other programs.
+def export_model(estimator: Any, path: str | os.PathLike[str], format: str = "onnx") -> None:
+    """Write the map from rows of numbers to mean and variance, or probabilities, as a graph for other programs.
 
-        It is possible for most models of tables and images, with kernels of elementary functions;
-        :func:`stratagp.export.export` says for which, and refuses the others.
+    It is possible for most models of tables and images, with kernels of elementary functions;
+    :func:`stratagp.export.export` says for which, and refuses the others.
 
-        Arguments:
-            path: of the file, which ends with ``.onnx`` or ``.pt2``.
-            format: "onnx", or "torch" for ``torch.export.load``.
-        """
-        export(self, path, format)
+    Arguments:
+        path: of the file, which ends with ``.onnx`` or ``.pt2``.
+        format: "onnx", or "torch" for ``torch.export.load``.
+    """
+    export(estimator, path, format)
 
 
 def first_rows(X: Any, views: bool) -> Any:

@@ -22,17 +22,16 @@ from torch import Tensor
 from stratagp.data.source import Block
 from stratagp.errors import InputError, NoAttributeError
 from stratagp.estimators.inputs.base import InputOptions, Inputs, Points
-from stratagp.estimators.inputs.objects import ObjectInputs, refuse_mixtures, warn_if_alike
+from stratagp.estimators.inputs.objects import refuse_mixtures, warn_if_alike
 from stratagp.estimators.inputs.table import TableInputs
 from stratagp.estimators.inputs.views import AnchoredObjects, ViewInputs
 from stratagp.estimators.intake import Intake, Reading, is_source, taken_in
 from stratagp.estimators.prediction_files import predict_file
-from stratagp.estimators.saving import first_rows
-from stratagp.export import export
+from stratagp.estimators.relevance import relevance
+from stratagp.estimators.saving import export_model, first_rows, save_model
 from stratagp.kernels import Kernel
 from stratagp.likelihoods import Likelihood
 from stratagp.models.fitted import Fitted
-from stratagp.persistence.model_file import save
 from stratagp.predictive import Classes, Spliced, mixture
 from stratagp.recipes.base import Data, FitContext, Recipe, Rows
 from stratagp.recipes.classes import ClassModel
@@ -46,7 +45,6 @@ from stratagp.training.free import gather, value_and_gradient
 log = logging.getLogger("stratagp")
 
 Standardise = Literal["targets", "both", "none"]
-_RELEVANCE_ROWS, _SHUFFLES = 500, 5
 CHUNK = 4096  # rows with missing entries that are predicted at once
 
 
@@ -74,8 +72,6 @@ class Estimator(BaseEstimator, ABC):
     for_texts: ClassVar[str] = "kernel=kernels.Spectrum(3), for example"
     """What to do with texts, for messages."""
 
-    # What an estimator says of itself
-
     @abstractmethod
     def _recipe(self, rows: Rows) -> Recipe:
         """How the model is learnt."""
@@ -86,8 +82,6 @@ class Estimator(BaseEstimator, ABC):
     def _reader(self, X: Any) -> Inputs:
         """How rows become points."""
         return TableInputs(self.input_options())
-
-    # Learning
 
     def _learn(self, X: Any, y: Any, checkpoint: Any = None, **about: Any) -> None:
         """Read rows, learn from them, and keep what was learnt; a fit that fails leaves the estimator as it was."""
@@ -172,16 +166,6 @@ class Estimator(BaseEstimator, ABC):
             anchors,
         )
 
-    def _kernel_inputs(self, kernel: Kernel | None) -> Inputs:
-        """Columns, or objects that a kernel compares as they are."""
-        return ObjectInputs() if kernel is not None and not kernel.takes_tensors else TableInputs(self.input_options())
-
-    def _anchored_inputs(self, kernel: Kernel | None, n_anchors: int) -> Inputs:
-        """Columns, or objects as their similarities to some of them."""
-        options = self.input_options(n_anchors)
-        objects = kernel is not None and not kernel.takes_tensors
-        return AnchoredObjects(options, kernel) if objects and kernel is not None else TableInputs(options)
-
     def _bound_kernel(self, kernel: Kernel | None, default: Kernel, data: Data) -> Kernel:
         """A copy of a kernel that knows its columns; objects that it cannot tell apart are warned of."""
         own = self.inputs_.bind(kernel, default)
@@ -224,8 +208,6 @@ class Estimator(BaseEstimator, ABC):
         """Drop what an earlier fit has left and that is computed when asked for."""
         for name in ("hyperparameters_", "relevance_"):
             self.__dict__.pop(name, None)
-
-    # Answers
 
     def _points(self, X: Any) -> Points:
         check_is_fitted(self, "fitted_")
@@ -287,8 +269,6 @@ class Estimator(BaseEstimator, ABC):
             level: the probability of the interval from ``lower`` to ``upper``.
         """
         return predict_file(self, X, out, level)
-
-    # What was learnt
 
     @property
     def model_(self) -> Any:
@@ -395,36 +375,10 @@ class Estimator(BaseEstimator, ABC):
         A column of objects is shuffled as a whole.
         """
         check_is_fitted(self, "fitted_")
-        source = torch.tensor(self.inputs_.source)
-        if not (source >= 0).any():
-            raise NoAttributeError("relevance_ ranks columns, but objects and images have none")
-        points = self.fitted_.points
-        points = points[:: max(1, len(points) // _RELEVANCE_ROWS)].cpu()
-        effects = [_effect(self.fitted_.function, points, source == j) for j in range(self.n_features_in_)]
-        return np.array(effects) / sum(effects) if sum(effects) > 0 else np.array(effects)
+        return relevance(self.fitted_, self.inputs_.source, self.n_features_in_)
 
-    # Files, copies, scikit-learn
-
-    def save(self, path: Any, overwrite: bool = False) -> None:
-        """Save the fitted estimator as a folder, without pickle; :func:`stratagp.load` gives it back, to the last bit.
-
-        Arguments:
-            path: the folder, which is made.
-            overwrite: whether the files of a model that is there are replaced; other files in the folder stay.
-        """
-        save(self, path, overwrite)
-
-    def export(self, path: Any, format: str = "onnx") -> None:
-        """Write the map from rows of numbers to mean and variance, or probabilities, as a graph for other programs.
-
-        It is possible for most models of tables and images, with kernels of elementary functions;
-        :func:`stratagp.export.export` says for which, and refuses the others.
-
-        Arguments:
-            path: of the file, which ends with ``.onnx`` or ``.pt2``.
-            format: "onnx", or "torch" for ``torch.export.load``.
-        """
-        export(self, path, format)
+    save = save_model
+    export = export_model
 
     def __getstate__(self) -> dict[str, Any]:
         """What copies and pickles hold: the model on the processor, where any machine can read it."""
@@ -439,13 +393,3 @@ class Estimator(BaseEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.get_params(deep=False).get("missing") == "impute"
         return tags
-
-
-def _effect(function: Callable[[Any], np.ndarray], points: Tensor, columns: Tensor) -> float:
-    """``½ E (f(x) − f(x'))²`` where ``x'`` has the given columns of another row, over a few shuffles."""
-    expected, total = function(points), 0.0
-    for shuffle in range(_SHUFFLES):
-        order = torch.randperm(len(points), generator=torch.Generator().manual_seed(shuffle))
-        other = torch.where(columns, points[order], points)
-        total += float(np.mean(np.square(function(other) - expected)))
-    return 0.5 * total / _SHUFFLES

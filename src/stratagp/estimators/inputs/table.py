@@ -16,7 +16,7 @@ from torch import Tensor
 from stratagp.data import GaussianImputer, Source, TableEncoder, needs_encoding
 from stratagp.errors import InputError
 from stratagp.estimators.inputs.base import InputOptions, Inputs, Points, forget_columns
-from stratagp.estimators.inputs.objects import refuse_texts
+from stratagp.estimators.inputs.objects import ObjectInputs, refuse_texts
 from stratagp.kernels import RBF, Kernel, OnColumns, Product
 from stratagp.parameters import positive
 from stratagp.recipes.base import given_kernel
@@ -136,6 +136,11 @@ def _refuse_files(X: Any, remedy: str) -> None:
     """Refuse a path or a source where the rows themselves are meant."""
     if isinstance(X, (Source, str, os.PathLike)):
         raise InputError(f"X must be an array or a data frame, got {type(X).__name__}: {remedy}")
+
+
+def columns_or_objects(options: InputOptions, kernel: Kernel | None) -> Inputs:
+    """Columns, or objects that a kernel compares as they are."""
+    return TableInputs(options) if kernel is None or kernel.takes_tensors else ObjectInputs()
 
 
 def default_kernel(encoder: TableEncoder, of_numbers: Kernel) -> Kernel:

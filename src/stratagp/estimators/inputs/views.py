@@ -308,3 +308,8 @@ class AnchoredObjects(Inputs):
     def features(self, name: str) -> list[int]:
         """The columns that a linear function may see."""
         return self.inside.features(name)
+
+
+def columns_or_anchored(options: InputOptions, kernel: Kernel | None) -> Inputs:
+    """Columns, or objects as their similarities to some of them."""
+    return TableInputs(options) if kernel is None or kernel.takes_tensors else AnchoredObjects(options, kernel)
