@@ -34,7 +34,7 @@ format: $(READY)  ## write files in the house format and mend what the linter ca
 	$(BIN)/ruff check --fix .
 
 test: $(READY)  ## every test and every example in a docstring
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations=10
 
 demo: $(READY)  ## fit, predict, evaluate and report on data that ships with the package
 	$(BIN)/python examples/demo.py

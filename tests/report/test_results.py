@@ -192,7 +192,7 @@ def test_curves_are_of_the_most_frequent_values():
 
 def test_phases_of_training_keep_their_numbers():
     class Phased:
-        engine_ = None
+        fitted_ = None
         histories_ = (History([-3.0]), History([]), History([-1.5, -1.0]))
 
     found = histories(Phased())

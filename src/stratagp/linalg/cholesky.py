@@ -88,7 +88,7 @@ def jitter_steps(dtype: torch.dtype) -> list[float]:
 
 
 def warn_jitter(name: object, relative: float) -> None:
-    """Say aloud that jitter was needed."""
+    """Warn that jitter was needed."""
     warnings.warn(
         f"{name} is numerically singular; {relative:.0e} of its mean diagonal was added to factor it. "
         "Larger noise, fewer near-duplicate rows or shorter lengthscales avoid this",

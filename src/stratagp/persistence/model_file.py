@@ -82,7 +82,7 @@ def load(path: str | os.PathLike[str], trust: Sequence[str] = ()) -> BaseEstimat
     folder, trusted = Path(path), Trust(trust)
     with reading(folder), _same_random_numbers():
         config = read_config(folder)
-        trusted.refuse_strangers(config["objects"])
+        trusted.refuse_unknown(config["objects"])
         decoder = Decoder(config["objects"], read_tensors(folder, config["tensors"]), trusted)
         model, expected = decoder.read()
         _check_estimator(model)

@@ -124,7 +124,7 @@ class Trust:
                 return found
         raise ModelFileError(f"it needs {name}, which was trusted, but cannot be imported by that name")
 
-    def refuse_strangers(self, table: Any) -> None:
+    def refuse_unknown(self, table: Any) -> None:
         """Name all classes and functions that are neither the library's nor trusted."""
         entries = [entry for entry in table if isinstance(entry, dict)] if isinstance(table, list) else []
         named = (entry.get(key) for entry in entries for key in ("class", "named", "function"))

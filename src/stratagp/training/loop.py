@@ -158,7 +158,7 @@ def _epochs(
 
 
 def _must_stop(run: Run, show: Meter, more: bool, asked: bool) -> bool:
-    """Whether training has diverged, has no time left or is asked to end, which is said aloud.
+    """Whether training has diverged, has no time left or is asked to end; the log says which.
 
     Where there are several processes, the wishes of all travel with the next step, so that all end after the same one.
     """

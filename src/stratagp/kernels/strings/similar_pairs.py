@@ -84,7 +84,7 @@ class SimilarPairs(StringKernel):
         """``Rᵀ N_g(a) R`` of each object, for all distances and parts of a sequence, in a row."""
         text = self.encode(objects)
         if len(text.codes) and (text.codes < 0).all():
-            self._refuse_strangers(objects)
+            self._refuse_unknown(objects)
         ends = np.cumsum(text.lengths)
         step = max(1, _CELLS // (self.d * self.positions * text.size**2))
         blocks = [np.zeros((0, self.d * self.positions * self.root.shape[1] ** 2))]
@@ -96,7 +96,7 @@ class SimilarPairs(StringKernel):
             blocks.append((root.T @ pairs @ root).reshape(len(lengths), -1))
         return torch.from_numpy(np.concatenate(blocks))
 
-    def _refuse_strangers(self, objects: Sequence[Any]) -> None:
+    def _refuse_unknown(self, objects: Sequence[Any]) -> None:
         """Say that no symbol is known, unless all are such as ``unknown`` names."""
         text = encode(objects, skipped_symbols(self.unknown))
         strange = np.flatnonzero(text.codes >= 0)
