@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -12,15 +13,46 @@ from stratagp.estimators.regression import Regressor
 from stratagp.estimators.shell import Standardise
 from stratagp.kernels import Kernel
 from stratagp.layers import SideBySide, Stack
-from stratagp.models.chain import Chain
 from stratagp.recipes.base import Recipe, Rows
 from stratagp.recipes.drf import DRFRecipe, FeatureOptions, GPDRFOptions
 
 _FOR_TEXTS = "take GPDRFRegressor or GPDRFClassifier with kernel=kernels.Spectrum(3), for example"
 
 
+class FeatureLayers(ABC):
+    """What estimators with layers of random features share."""
+
+    model_: Any
+
+    def _recipe(self, rows: Rows) -> Recipe:
+        assert isinstance(self, FeatureOptions)
+        return DRFRecipe(self)
+
+    def _kernel_columns(self) -> list[str]:
+        return []  # kernels of different layers see different columns
+
+    def _output_kernels(self) -> list[Kernel]:
+        layer: Any = self.model_.layer
+        last: Any = layer.layers[-1] if isinstance(layer, Stack) else layer
+        return [last.kernel]
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel of the first layer, with its learnt values; a list of them, if of views."""
+        layer: Any = self.model_.layer
+        layer = layer.layers[0] if isinstance(layer, Stack) else layer
+        return [part.kernel for part in layer.layers] if isinstance(layer, SideBySide) else layer.kernel
+
+
+def _columns_or_objects(estimator: GPDRFRegressor | GPDRFClassifier) -> Inputs:
+    options, kernel = estimator.input_options(estimator.n_inducing, estimator.anchors), estimator.kernel
+    if kernel is not None and not kernel.takes_tensors:
+        return AnchoredObjects(options, kernel)
+    return ViewInputs(options, estimator.views, estimator.view_kernels)
+
+
 @dataclass(eq=False, repr=False)
-class DRFRegressor(FeatureOptions, Regressor):
+class DRFRegressor(FeatureLayers, FeatureOptions, Regressor):
     """Regression by a deep Gaussian process of random features (DRF, Cutajar et al. 2017), with any likelihood.
 
     Each layer is a Bayesian linear model on random features of the layer before, so that a step costs no more than one
@@ -66,24 +98,9 @@ class DRFRegressor(FeatureOptions, Regressor):
     classifier: ClassVar[str] = "DRFClassifier"
     for_texts: ClassVar[str] = _FOR_TEXTS
 
-    def _recipe(self, rows: Rows) -> Recipe:
-        return DRFRecipe(self)
-
-    def _kernel_columns(self) -> list[str]:
-        return []  # kernels of different layers see different columns
-
-    def _output_kernels(self) -> list[Kernel]:
-        return _last_kernels(self.model_)
-
-    @property
-    def kernel_(self) -> Kernel:
-        """The kernel of the first layer, with its learnt values."""
-        first: Kernel = self.model_.layer.layers[0].kernel
-        return first
-
 
 @dataclass(eq=False, repr=False)
-class DRFClassifier(FeatureOptions, Classifier):
+class DRFClassifier(FeatureLayers, FeatureOptions, Classifier):
     """Classification by a deep Gaussian process of random features.
 
     Arguments:
@@ -101,24 +118,9 @@ class DRFClassifier(FeatureOptions, Classifier):
     standardise: Standardise = field(default="both", kw_only=True)
     for_texts: ClassVar[str] = _FOR_TEXTS
 
-    def _recipe(self, rows: Rows) -> Recipe:
-        return DRFRecipe(self)
-
-    def _kernel_columns(self) -> list[str]:
-        return []  # kernels of different layers see different columns
-
-    def _output_kernels(self) -> list[Kernel]:
-        return _last_kernels(self.model_)
-
-    @property
-    def kernel_(self) -> Kernel:
-        """The kernel of the first layer, with its learnt values."""
-        first: Kernel = self.model_.layer.layers[0].kernel
-        return first
-
 
 @dataclass(eq=False, repr=False)
-class GPDRFRegressor(GPDRFOptions, Regressor):
+class GPDRFRegressor(FeatureLayers, GPDRFOptions, Regressor):
     """Regression by Gaussian processes over columns or objects with deep random features on top (GP-DRF).
 
     The first layer are sparse processes with any kernel: of strings, graphs or anything else with a similarity, as
@@ -159,28 +161,11 @@ class GPDRFRegressor(GPDRFOptions, Regressor):
     classifier: ClassVar[str] = "GPDRFClassifier"
 
     def _reader(self, X: Any) -> Inputs:
-        options = self.input_options(self.n_inducing, self.anchors)
-        if self.kernel is not None and not self.kernel.takes_tensors:
-            return AnchoredObjects(options, self.kernel)
-        return ViewInputs(options, self.views, self.view_kernels)
-
-    def _recipe(self, rows: Rows) -> Recipe:
-        return DRFRecipe(self)
-
-    def _kernel_columns(self) -> list[str]:
-        return []  # kernels of different layers see different columns
-
-    def _output_kernels(self) -> list[Kernel]:
-        return _last_kernels(self.model_)
-
-    @property
-    def kernel_(self) -> Any:
-        """The kernel of the processes of the first layer, with its learnt values; a list of them, if of views."""
-        return _first_kernels(self.model_)
+        return _columns_or_objects(self)
 
 
 @dataclass(eq=False, repr=False)
-class GPDRFClassifier(GPDRFOptions, Classifier):
+class GPDRFClassifier(FeatureLayers, GPDRFOptions, Classifier):
     """Classification of rows, sequences, graphs or other objects by Gaussian processes and deep random features.
 
     Up to a few thousand objects start with :class:`GPClassifier` and the same kernel, which is exact and much faster.
@@ -202,34 +187,4 @@ class GPDRFClassifier(GPDRFOptions, Classifier):
     standardise: Standardise = field(default="both", kw_only=True)
 
     def _reader(self, X: Any) -> Inputs:
-        options = self.input_options(self.n_inducing, self.anchors)
-        if self.kernel is not None and not self.kernel.takes_tensors:
-            return AnchoredObjects(options, self.kernel)
-        return ViewInputs(options, self.views, self.view_kernels)
-
-    def _recipe(self, rows: Rows) -> Recipe:
-        return DRFRecipe(self)
-
-    def _kernel_columns(self) -> list[str]:
-        return []  # kernels of different layers see different columns
-
-    def _output_kernels(self) -> list[Kernel]:
-        return _last_kernels(self.model_)
-
-    @property
-    def kernel_(self) -> Any:
-        """The kernel of the processes of the first layer, with its learnt values; a list of them, if of views."""
-        return _first_kernels(self.model_)
-
-
-def _last_kernels(chain: Chain) -> list[Kernel]:
-    """The kernel of the functions that the likelihood sees."""
-    layer: Any = chain.layer
-    last: Any = layer.layers[-1] if isinstance(layer, Stack) else layer
-    return [last.kernel]
-
-
-def _first_kernels(chain: Chain) -> Any:
-    layer: Any = chain.layer
-    layer = layer.layers[0] if isinstance(layer, Stack) else layer
-    return [part.kernel for part in layer.layers] if isinstance(layer, SideBySide) else layer.kernel
+        return _columns_or_objects(self)

@@ -6,9 +6,6 @@ import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
 from torch.distributions import constraints
 
 from stratagp.errors import InputError
@@ -16,25 +13,13 @@ from stratagp.kernels import Kernel
 from stratagp.models import ExactGP
 from stratagp.parameters import Parameter, positive
 from stratagp.recipes.base import Data, FitContext, Recipe, Rows
-from stratagp.recipes.processes import ProcessModel, TargetPosterior, fit_process, settled
+from stratagp.recipes.processes import ProcessModel, fit_process
 from stratagp.recipes.search import Search
 from stratagp.training.start import start_from_data
 
 
 class ExactModel(ProcessModel):
     """The exact process: O(n³)."""
-
-    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
-        """Evidence or leave-one-out density."""
-        score = self.prior.log_leave_one_out if leave_one_out else self.prior.log_evidence
-        parts = zip(self.data.y.mT, self.data.row_noise(self.prior.noise), strict=True)
-        return torch.stack([score(self.data.x, y, level) for y, level in parts]).sum()
-
-    def condition(self) -> list[TargetPosterior]:
-        """The exact posterior of each target."""
-        levels, each = self.data.row_noise(self.prior.noise), self.data.noises(self.prior.noise)
-        parts = zip(self.data.y.mT, levels, each, strict=True)
-        return [TargetPosterior(self.prior.condition(self.data.x, y, level), settled(own)) for y, level, own in parts]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -89,9 +88,17 @@ class ProcessModel(Fitted):
     learnt: Learnt | None = None
     result: Any = None
 
-    @abstractmethod
+    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
+        """Evidence (or a bound on it), or leave-one-out density, of all targets."""
+        score = self.prior.log_leave_one_out if leave_one_out else self.prior.log_evidence
+        parts = zip(self.data.y.mT, self.data.row_noise(self.prior.noise), strict=True)
+        return torch.stack([score(self.data.x, y, level) for y, level in parts]).sum()
+
     def condition(self) -> list[TargetPosterior]:
         """The posterior of each target, under the values that the prior has now."""
+        levels, each = self.data.row_noise(self.prior.noise), self.data.noises(self.prior.noise)
+        parts = zip(self.data.y.mT, levels, each, strict=True)
+        return [TargetPosterior(self.prior.condition(self.data.x, y, level), settled(own)) for y, level, own in parts]
 
     @property
     def module(self) -> Parameterised:

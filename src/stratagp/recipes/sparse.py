@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.kernels import Kernel
@@ -15,7 +14,7 @@ from stratagp.models import ExactGP, SparseGP
 from stratagp.parameters import real
 from stratagp.recipes.base import Data, FitContext, Recipe, Rows, some_rows
 from stratagp.recipes.exact import ExactModel, noise_of
-from stratagp.recipes.processes import ProcessModel, TargetPosterior, fit_process, settled
+from stratagp.recipes.processes import ProcessModel, fit_process
 from stratagp.recipes.search import Centres, Criterion, Search, train
 from stratagp.training.inducing_points import greedy_points
 from stratagp.training.start import start_from_data
@@ -26,17 +25,6 @@ _CANDIDATES = 10_000  # rows that compete for inducing points
 
 class SparseModel(ProcessModel):
     """Titsias' collapsed bound: O(n m²)."""
-
-    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
-        """The bound on the evidence."""
-        parts = zip(self.data.y.mT, self.data.row_noise(self.prior.noise), strict=True)
-        return torch.stack([self.prior.log_evidence(self.data.x, y, level) for y, level in parts]).sum()
-
-    def condition(self) -> list[TargetPosterior]:
-        """The optimal posteriors given the inducing points."""
-        levels, each = self.data.row_noise(self.prior.noise), self.data.noises(self.prior.noise)
-        parts = zip(self.data.y.mT, levels, each, strict=True)
-        return [TargetPosterior(self.prior.condition(self.data.x, y, level), settled(own)) for y, level, own in parts]
 
     def bounds(self) -> tuple[float, float]:
         """What the exact log evidence of the same hyperparameters lies between."""
