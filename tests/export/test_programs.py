@@ -97,6 +97,7 @@ def test_beliefs_at_draws_of_hyperparameters_are_averaged():
     """Mean ``½ (m₁ + m₂)`` and variance ``½ (v₁ + v₂) + ¼ (m₁ − m₂)²``; the same for probabilities."""
     one, other = (fitted(name) for name in ("exact", "exact, leave-one-out"))
     both = copy.copy(one.model)
+    both.fitted_ = copy.copy(both.fitted_)
     both.fitted_.draws = [*one.model.fitted_.draws, *other.model.fitted_.draws]
     (m1, s1), (m2, s2) = (model.predict(one.X, return_std=True) for model in (one.model, other.model))
     mean, var = (part[:, 0] for part in ModelGraph(both)(torch.from_numpy(one.X)))
@@ -104,6 +105,7 @@ def test_beliefs_at_draws_of_hyperparameters_are_averaged():
     np.testing.assert_allclose(var, (s1**2 + s2**2) / 2 + (m1 - m2) ** 2 / 4, rtol=1e-7)
     classes, others = copy.copy(fitted("laplace").model), fitted("ep").model
     expected = (classes.predict_proba(one.X) + others.predict_proba(one.X)) / 2
+    classes.fitted_ = copy.copy(classes.fitted_)
     classes.fitted_.draws = [*classes.fitted_.draws, *others.fitted_.draws]
     np.testing.assert_allclose(ModelGraph(classes)(torch.from_numpy(one.X))[0], expected)
 

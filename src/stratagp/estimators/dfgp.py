@@ -15,7 +15,6 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.estimators.classification import Classifier
 from stratagp.estimators.inputs.base import Inputs
-from stratagp.estimators.inputs.table import TableInputs
 from stratagp.estimators.inputs.views import ViewInputs
 from stratagp.estimators.named_likelihoods import of_numbers
 from stratagp.estimators.regression import Regressor
@@ -244,25 +243,23 @@ class WishartProcessRegressor(HiddenProcesses, Regressor):
         return of_numbers("auto", outputs, DFGPOptions.start_noise)
 
     def _reader(self, X: Any) -> Inputs:
-        _refuse_objects(self, self.kernel)
-        return TableInputs(self.input_options())
+        return _views(self, self.kernel, None, None, self.n_inducing)
 
     def _recipe(self, rows: Rows) -> Recipe:
+        views = None if rows.views is None else rows.views.views
+        if views is not None and len(views) != self.dof:
+            raise InputError(f"dof is for one table: each of {len(views)} views has one process")
         recipe = DFGPRecipe(self._options())
         self.inference_, self.inference_reason_ = recipe.inference(rows)
         return recipe
 
 
-def _refuse_objects(estimator: Estimator, kernel: Kernel | None) -> None:
+def _views(estimator: Estimator, kernel: Kernel | None, views: Any, view_kernels: Any, n_anchors: int) -> Inputs:
     if kernel is not None and not kernel.takes_tensors:
         raise InputError(
             f"{type(estimator).__name__}: kernel is over objects: give it to DFGPRegressor in view_kernels, with X a "
             "list or mapping of views, view_kernels=[kernel] and X=[objects] for one"
         )
-
-
-def _views(estimator: Estimator, kernel: Kernel | None, views: Any, view_kernels: Any, n_anchors: int) -> Inputs:
-    _refuse_objects(estimator, kernel)
     return ViewInputs(estimator.input_options(n_anchors), views, view_kernels)
 
 

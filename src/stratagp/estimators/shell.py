@@ -375,7 +375,7 @@ class Estimator(BaseEstimator, ABC):
         A column of objects is shuffled as a whole.
         """
         check_is_fitted(self, "fitted_")
-        return relevance(self.fitted_, self.inputs_.source, self.n_features_in_)
+        return relevance(self.fitted_, self.inputs_.source, vars(self).get("n_features_in_", 0))
 
     save = save_model
     export = export_model
