@@ -174,12 +174,12 @@ class Estimator(BaseEstimator, ABC):
         return own
 
     def _taken_in(self, X: Any, y: Any, checkpoint: Any) -> Intake:
-        skipped = ("verbose", "random_state", "device")
-        settings = {name: repr(value) for name, value in self.get_params(deep=False).items() if name not in skipped}
-        fixed = isinstance(self.random_state, Integral)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if not self.reads_files and checkpoint is None:
             return Intake(X, y, seed)
+        skipped = ("verbose", "random_state", "device")
+        settings = {name: repr(value) for name, value in self.get_params(deep=False).items() if name not in skipped}
+        fixed = isinstance(self.random_state, Integral)
         about = {"estimator": type(self).__name__, **settings}
         return taken_in(X, y, seed, fixed, checkpoint, about, self._reading(), self._say)
 
