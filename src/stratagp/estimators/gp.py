@@ -96,6 +96,7 @@ class GPRegressor(Regressor):
     outputs: Literal["independent", "correlated"] = "independent"
     hyperparameters: Literal["map", "ml", "loo", "bayes"] = "map"
     n_inducing: Whole = 500
+    n_neighbours: Whole = 100
     n_restarts: WholeOrZero = 1
     missing: Missing = "raise"
     n_draws: Whole = 50
@@ -145,7 +146,7 @@ class GPRegressor(Regressor):
             only_exact = "noise that varies is integrated over with the exact process"
         over_objects = self.inputs_.objects
         self.inference_, self.inference_reason_ = choose.of_numbers(
-            self.inference, len(rows.data), only_exact, over_objects, self.n_inducing, self.hyperparameters
+            self.inference, len(rows.data), only_exact, over_objects, self.n_neighbours, self.hyperparameters
         )
         if self.inference == "auto":
             self._say(f"{self.inference_}: {self.inference_reason_}")
@@ -156,7 +157,9 @@ class GPRegressor(Regressor):
         kernel = self._bound_kernel(self.kernel, Matern(nu=2.5, ard=True), rows.data)
         if self._varying_noise:
             return HeteroscedasticRecipe(kernel, self.mean, search)
-        asked = choose.Asked(kernel, self.mean, self.n_inducing, search, self.max_epochs)
+        asked = choose.Asked(
+            kernel, self.mean, self.n_inducing, search, self.max_epochs, self.kernel is not None, self.n_neighbours
+        )
         return choose.WAYS[self.inference_](asked)
 
     def predict_component(self, X: Any, part: int, return_std: bool = False) -> Any:

@@ -15,9 +15,9 @@ from stratagp.recipes.options import OneOf
 from stratagp.recipes.search import Search
 from stratagp.recipes.sparse import SparseRecipe
 from stratagp.recipes.stochastic import StochasticRecipe
+from stratagp.recipes.vecchia import VecchiaRecipe
 
 EXACT_ROWS = 4000  # up to which "auto" is exact: some minutes on two cores
-SPARSE_ROWS = 200_000  # up to which "auto" takes the collapsed bound
 LAPLACE_ROWS = 3000  # rows (times classes, if more than two) up to which "auto" takes Laplace
 _CLOSED_ROWS, _CLOSED_INDUCING = 20_000, 50  # up to which deep processes take the collapsed bound
 
@@ -34,6 +34,8 @@ class Asked:
     n_inducing: int
     search: Search
     max_epochs: int | None
+    given: bool = True
+    n_neighbours: int = 100
 
 
 WAYS: dict[str, Callable[[Asked], Recipe]] = {  # a new way of inference is one more line
@@ -42,13 +44,16 @@ WAYS: dict[str, Callable[[Asked], Recipe]] = {  # a new way of inference is one 
     "stochastic": lambda asked: StochasticRecipe(
         asked.kernel, asked.n_inducing, asked.mean, None, asked.search, asked.max_epochs
     ),
+    "vecchia": lambda asked: VecchiaRecipe(
+        asked.kernel if asked.given else None, asked.n_neighbours, asked.mean, asked.search
+    ),
     "cg": lambda asked: IterativeRecipe(asked.kernel, asked.mean, asked.search, asked.max_epochs),
 }
-Inference = Annotated[Literal["auto", "exact", "sparse", "stochastic", "cg"], OneOf(WAYS)]
+Inference = Annotated[Literal["auto", "exact", "vecchia", "sparse", "stochastic", "cg"], OneOf(WAYS)]
 
 
 def of_numbers(
-    asked: str, n: int, only_exact: str | None, over_objects: bool, n_inducing: int, hyperparameters: str
+    asked: str, n: int, only_exact: str | None, over_objects: bool, n_neighbours: int, hyperparameters: str
 ) -> Choice:
     """The way of inference for ``n`` rows of numbers.
 
@@ -57,19 +62,19 @@ def of_numbers(
         only_exact: why only the exact process can serve; None where others can.
         over_objects: whether the kernel is over objects.
     """
-    inference, reason = _of_numbers(asked, n, only_exact, over_objects, n_inducing)
+    inference, reason = _of_numbers(asked, n, only_exact, over_objects, n_neighbours)
     if inference != "exact" and hyperparameters == "loo":
         raise InputError(
             f"hyperparameters='loo' needs inference='exact', but {n} rows take {inference!r}: ask for exact"
         )
-    if inference in ("stochastic", "cg") and hyperparameters == "bayes":
+    if inference in ("vecchia", "stochastic", "cg") and hyperparameters == "bayes":
         raise InputError(
             f"hyperparameters='bayes' needs inference='exact' or 'sparse': {inference!r} knows the evidence by samples"
         )
     return inference, reason
 
 
-def _of_numbers(asked: str, n: int, only_exact: str | None, over_objects: bool, n_inducing: int) -> Choice:
+def _of_numbers(asked: str, n: int, only_exact: str | None, over_objects: bool, n_neighbours: int) -> Choice:
     if over_objects and only_exact is None:
         only_exact = None if asked == "cg" else "kernels over objects have no inducing points"
     if only_exact is not None:
@@ -80,10 +85,7 @@ def _of_numbers(asked: str, n: int, only_exact: str | None, over_objects: bool, 
         return asked, "as asked for"
     if n <= EXACT_ROWS:
         return "exact", f"{n} rows are at most {EXACT_ROWS}"
-    points = f"with {n_inducing} inducing points"
-    if n <= SPARSE_ROWS:
-        return "sparse", f"{n} rows are more than {EXACT_ROWS}: collapsed bound {points}"
-    return "stochastic", f"{n} rows are more than {SPARSE_ROWS}: mini-batches {points}"
+    return "vecchia", f"{n} rows are more than {EXACT_ROWS}: each prediction comes from the {n_neighbours} nearest"
 
 
 def of_classes(asked: str, n: int, n_classes: int, over_objects: bool, hyperparameters: str) -> Choice:

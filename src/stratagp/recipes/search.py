@@ -117,7 +117,7 @@ class Criterion:
         return self.score(False) + self.log_prior() + (torch.stack(terms).sum() if terms else 0.0)
 
 
-def train(criterion: Criterion, search: Search, context: FitContext) -> Result:
+def train(criterion: Criterion, search: Search, context: FitContext, tolerance: float = 0.0) -> Result:
     """Move the parameters to the best of ``1 + n_restarts`` optima.
 
     Where noise is learnt, the first restart has little of it: a start with much can end in a maximum where columns with
@@ -138,6 +138,7 @@ def train(criterion: Criterion, search: Search, context: FitContext) -> Result:
         SPREAD,
         max_iterations=search.max_iterations,
         promising=[_quiet_start(criterion.module, noise)] if noise is not None and fresh else [],
+        tolerance=tolerance,
     )
     context.log(f"{criterion.name}: {result.value:.3f} after {result.evaluations} evaluations; {result.message}")
     return result

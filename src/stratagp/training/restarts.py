@@ -33,12 +33,13 @@ def maximise_from_many(
     spread: float = 1.0,
     max_iterations: int = 200,
     promising: Sequence[np.ndarray] = (),
+    tolerance: float = 0.0,
 ) -> Result:
     """:func:`maximise` from the present values and ``n_restarts`` others; ``parameters`` end at the best maximum found.
 
     The other starts are those of ``promising``, vectors of free coordinates, as far as they go, then ``raw + spread ·
     N(0, I)``: a factor of about ``e`` for positive numbers. A start that fails is skipped, unless all fail. Only
-    warnings of the winner are shown.
+    warnings of the winner are shown. ``tolerance`` is that of :func:`maximise`.
 
     >>> x = nn.Parameter(torch.tensor([2.0], dtype=torch.float64))
     >>> def hills():  # the higher one is at −1
@@ -57,7 +58,7 @@ def maximise_from_many(
         return maximise(objective, free)
     chosen = list(promising)[:n_restarts]
     starts = [gather(free), *chosen, *_random_starts(free, n_restarts - len(chosen), generator, spread)]
-    runs, failures = _run_all(objective, free, starts, max_iterations)
+    runs, failures = _run_all(objective, free, starts, max_iterations, tolerance)
     if not runs:
         raise failures[0]
     best = max(runs, key=lambda run: run.result.value)
@@ -75,7 +76,7 @@ def _random_starts(
 
 
 def _run_all(
-    objective: Objective, free: list[nn.Parameter], starts: list[np.ndarray], max_iterations: int
+    objective: Objective, free: list[nn.Parameter], starts: list[np.ndarray], max_iterations: int, tolerance: float
 ) -> tuple[list[_Run], list[Exception]]:
     runs: list[_Run] = []
     failures: list[Exception] = []
@@ -85,7 +86,7 @@ def _run_all(
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 try:
-                    result = maximise(objective, free, max_iterations)
+                    result = maximise(objective, free, max_iterations, tolerance)
                 except (NotPositiveDefiniteError, InputError) as failure:
                     failures.append(failure)
                 else:

@@ -1,0 +1,108 @@
+"""The rows nearest to a point under a kernel: those whose values say most about the value there."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from stratagp.kernels import Kernel
+from stratagp.kernels.stationary.scaled_distance import Stationary
+
+_CHUNK = 2**24  # distances that are held at once
+_TREE_ROWS, _TREE_COLUMNS = 50_000, 8  # above and up to which a tree finds neighbours sooner than products do
+
+
+class NeighbourSearch:
+    """Finds the nearest of the rows ``x``, under the values that the kernel has now.
+
+    Near means a high correlation. For a stationary kernel that is a short scaled distance, found by blocks of matrix
+    products, or by a tree where rows are many and columns few.
+
+    >>> from stratagp import kernels as k
+    >>> search = NeighbourSearch(k.RBF(), torch.tensor([[0.0], [1.0], [3.0]]))
+    >>> search.nearest(torch.tensor([[2.1]]), 2)
+    tensor([[2, 1]])
+    """
+
+    def __init__(self, kernel: Kernel, x: Float[Tensor, "n d"]) -> None:
+        self.kernel, self.x = kernel, x
+        self.stationary = isinstance(kernel, Stationary)
+        if isinstance(kernel, Stationary):
+            self.scale = kernel.lengthscale.detach()
+            self.centre = x.mean(0)
+            self.scaled = self._scaled(x)
+            self.squares = self.scaled.square().sum(1)
+        else:
+            with torch.no_grad():
+                self.deviation = kernel.diag(x).sqrt()
+
+    def nearest(
+        self,
+        z: Float[Tensor, "b d"],
+        m: int,
+        before: Int[Tensor, " b"] | None = None,
+        but: Int[Tensor, " b"] | None = None,
+    ) -> Int[Tensor, "b m"]:
+        """The ``m`` nearest rows to each point, nearest first; −1 where there are fewer.
+
+        Arguments:
+            before: of each point, the number of rows it may see: those before this one.
+            but: of each point, a row that it may not see: itself.
+        """
+        m = min(m, len(self.x))
+        if before is None and self.stationary and self._by_tree:
+            return self._from_tree(z, m, but)
+        step = max(1, _CHUNK // len(self.x))
+        parts = []
+        for start in range(0, max(1, len(z)), step):
+            rows = slice(start, start + step)
+            far = self._distances(z[rows], len(self.x) if before is None else int(before[rows].max()))
+            if before is not None:
+                far.masked_fill_(torch.arange(far.shape[1], device=far.device) >= before[rows, None], torch.inf)
+            if but is not None:
+                far.scatter_(1, but[rows, None], torch.inf)
+            parts.append(_smallest(far, m))
+        return torch.cat(parts)
+
+    @property
+    def _by_tree(self) -> bool:
+        return len(self.x) > _TREE_ROWS and self.x.shape[1] <= _TREE_COLUMNS
+
+    @cached_property
+    def _tree(self) -> Any:
+        from sklearn.neighbors import KDTree  # slow to load, and only needed here
+
+        return KDTree(self.scaled.cpu().numpy(), leaf_size=60)
+
+    def _from_tree(self, z: Tensor, m: int, but: Tensor | None) -> Int[Tensor, "b m"]:
+        more = min(m + (but is not None), len(self.x))
+        found = torch.from_numpy(self._tree.query(self._scaled(z).cpu().numpy(), more, return_distance=False)).to(
+            z.device
+        )
+        if but is None:
+            return found
+        own = found == but[:, None]
+        own[:, -1] |= ~own.any(1)  # among equals a row may not find itself: the last one makes room
+        kept = found[~own].reshape(len(z), more - 1)
+        return torch.nn.functional.pad(kept, (0, m - kept.shape[1]), value=-1)
+
+    def _scaled(self, x: Tensor) -> Float[Tensor, "n d"]:
+        return ((x.detach() - self.centre) / self.scale).float()
+
+    def _distances(self, z: Tensor, count: int) -> Float[Tensor, "b count"]:
+        """What orders the first ``count`` rows by their distance from each point."""
+        if self.stationary:
+            return torch.addmm(self.squares[:count], self._scaled(z), self.scaled[:count].mT, alpha=-2)
+        with torch.no_grad():
+            return -(self.kernel(z, self.x[:count]) / self.deviation[:count]).abs()
+
+
+def _smallest(far: Float[Tensor, "b n"], m: int) -> Int[Tensor, "b m"]:
+    """The places of the ``m`` smallest numbers of each row; −1 where they are infinite or missing."""
+    values, places = far.topk(min(m, far.shape[1]), largest=False)
+    found = places.masked_fill(values == torch.inf, -1)
+    return torch.nn.functional.pad(found, (0, m - found.shape[1]), value=-1)

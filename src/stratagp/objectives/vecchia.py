@@ -1,0 +1,138 @@
+"""Vecchia's approximation: the density of all rows as a product of conditionals on a few rows before each.
+
+    log p(y) ≈ Σᵢ log p(yᵢ | y_{N(i)}),    N(i) ⊂ {1 … i − 1},  |N(i)| ≤ m
+
+It is the density of a process too, so it can be compared and maximised like the evidence, and it is the evidence where
+``m = n − 1`` (Vecchia 1988; Katzfuss and Guinness 2021). The sum over some rows, chosen at random and multiplied by
+``n`` over their number, is an unbiased estimate. Where ``N(i)`` may hold later rows, the sum is the leave-one-out
+density, from neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from stratagp.kernels import Kernel
+from stratagp.kernels.stationary.scaled_distance import Stationary
+from stratagp.linalg.conditional_density import last_given_others
+from stratagp.linalg.once import first_derivative_only
+from stratagp.objectives.evidence import CovarianceOf
+
+_CHUNK = 2**17  # numbers of the covariances that are held at once
+
+
+class Conditionals(NamedTuple):
+    """Rows, the rows that each is conditioned on (−1 where there are fewer), and how many rows there are in all."""
+
+    rows: Int[Tensor, " b"]
+    given: Int[Tensor, "b m"]
+    total: int
+
+    def chunks(self) -> Iterator[Conditionals]:
+        """Some conditionals after others."""
+        step = max(1, _CHUNK // (self.given.shape[1] + 1) ** 2)
+        for start in range(0, len(self.rows), step):
+            yield Conditionals(self.rows[start : start + step], self.given[start : start + step], self.total)
+
+
+def log_conditionals(
+    kernel: Kernel,
+    noise: Float[Tensor, ""] | Float[Tensor, " n"],
+    x: Float[Tensor, "n d"],
+    residual: Float[Tensor, " n"],
+    sets: Conditionals,
+) -> Float[Tensor, " b"]:
+    """``log p(yᵢ | y_{N(i)})`` for each of the rows; ``residual`` is ``y − m(x)``.
+
+    >>> from stratagp import kernels as k
+    >>> x, r = torch.zeros(2, 1, dtype=torch.float64), torch.zeros(2, dtype=torch.float64)
+    >>> sets = Conditionals(torch.tensor([0, 1]), torch.tensor([[-1], [0]]), 2)
+    >>> log_conditionals(k.RBF(), torch.tensor(1.0), x, r, sets)  # log N(0; 0, 2) and log N(0; 0, 1.5)
+    tensor([-1.2655, -1.1217], dtype=torch.float64)
+    """
+    places = torch.cat([sets.given, sets.rows[:, None]], 1)
+    at = places.clamp_min(0)
+    level = noise[at] if noise.dim() else noise.expand(at.shape)
+    observed = noisy(local_covariance(kernel, x[at]), level, places < 0)
+    return last_given_others(residual[at].masked_fill(places < 0, 0.0), observed, CovarianceOf(kernel))
+
+
+def noisy(
+    covariance: Float[Tensor, "b k k"], level: Float[Tensor, "b k"], missing: Bool[Tensor, "b k"]
+) -> Float[Tensor, "b k k"]:
+    """``covariance + diag(level)``; a missing point becomes a variable of its own, which tells nothing of others."""
+    if bool(missing.any()):
+        covariance = covariance.masked_fill(missing[:, :, None] | missing[:, None, :], 0.0)
+        level = level.masked_fill(missing, 1.0)
+    return covariance + torch.diag_embed(level)
+
+
+def vecchia(
+    kernel: Kernel,
+    noise: Float[Tensor, ""] | Float[Tensor, " n"],
+    x: Float[Tensor, "n d"],
+    residual: Float[Tensor, " n"],
+    sets: Conditionals,
+) -> Float[Tensor, ""]:
+    """The sum of all conditionals, estimated from those of ``sets``: the score of the hyperparameters.
+
+    Values and gradients of some conditionals after others are added up, so memory does not grow with their number.
+    First derivatives only.
+    """
+    sums = _Sum.apply(kernel, x, sets, torch.is_grad_enabled(), noise, residual, *kernel.parameters())
+    return sums * (sets.total / len(sets.rows))
+
+
+class _Sum(torch.autograd.Function):
+    """``Σᵢ log p(yᵢ | y_{N(i)})``, whose gradient is taken chunk by chunk in the forward pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        kernel: Kernel,
+        x: Tensor,
+        sets: Conditionals,
+        gradients: bool,
+        noise: Tensor,
+        residual: Tensor,
+        *own: Tensor,
+    ) -> Tensor:
+        needs = [gradients and need for need in ctx.needs_input_grad[4:]]
+        total, slopes = residual.new_zeros(()), [torch.zeros_like(value) for value in (noise, residual, *own)]
+        inputs = [value.detach().requires_grad_(need) for value, need in zip((noise, residual), needs, strict=False)]
+        wanted = [i for i, need in enumerate(needs) if need]
+        leaves = [(*inputs, *own)[i] for i in wanted]
+        for chunk in sets.chunks():
+            with torch.set_grad_enabled(bool(wanted)):
+                value = log_conditionals(kernel, inputs[0], x, inputs[1], chunk).sum()
+                found = torch.autograd.grad(value, leaves, allow_unused=True) if wanted else ()
+            total += value.detach()
+            for i, slope in zip(wanted, found, strict=True):
+                slopes[i] += 0 if slope is None else slope
+        ctx.save_for_backward(*slopes)
+        return total
+
+    @staticmethod
+    @first_derivative_only
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        pairs = zip(ctx.saved_tensors, ctx.needs_input_grad[4:], strict=True)
+        return None, None, None, None, *(grad * slope if need else None for slope, need in pairs)
+
+
+def local_covariance(kernel: Kernel, points: Float[Tensor, "b k d"]) -> Float[Tensor, "b k k"]:
+    """``k(x, x)`` of each of ``b`` small sets of points.
+
+    Distances of a stationary kernel are those from the last point of the set, near which the others lie: no digits are
+    lost where points are far from the origin.
+    """
+    if not isinstance(kernel, Stationary):
+        return kernel(points)
+    scaled = (points - points[:, -1:]) / kernel.lengthscale
+    half = 0.5 * scaled.square().sum(-1, keepdim=True)
+    squares = 2 * (half + half.mT - scaled @ scaled.mT).clamp_min(0)
+    return kernel.variance * kernel.profile(squares)

@@ -1,0 +1,62 @@
+"""Nearest rows against a full sort of correlations and distances."""
+
+import pytest
+import torch
+
+from stratagp import kernels as k
+from stratagp.models import neighbours
+from stratagp.models.neighbours import NeighbourSearch
+
+
+def points(n, seed=0):
+    return torch.randn(n, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+KERNELS = {
+    "stationary": lambda: k.Matern(1.5, lengthscale=[0.5, 2.0, 1.0]),
+    "composed": lambda: k.RBF(0.7).on([0, 1]) * k.Exponential(2.0).on(2),
+}
+
+
+def by_sorting(kernel, x, z, m):
+    correlation = kernel(z, x) / (kernel.diag(z)[:, None] * kernel.diag(x)).sqrt()
+    return correlation.argsort(1, descending=True)[:, :m]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_nearest_have_the_highest_correlation(name):
+    kernel, x, z = KERNELS[name](), points(50), points(8, 1)
+    assert torch.equal(NeighbourSearch(kernel, x).nearest(z, 7), by_sorting(kernel, x, z, 7))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_rows_see_only_rows_before_them(name, monkeypatch):
+    monkeypatch.setattr(neighbours, "_CHUNK", 120)  # three points at a time
+    kernel, x = KERNELS[name](), points(40)
+    rows = torch.arange(40)
+    found = NeighbourSearch(kernel, x).nearest(x, 5, before=rows)
+    assert torch.equal((found >= 0).sum(1), rows.clamp_max(5))
+    for i in range(1, 40):
+        truth = by_sorting(kernel, x[:i], x[i : i + 1], 5)[0]
+        assert found[i][found[i] >= 0].tolist() == truth.tolist()
+
+
+def test_a_tree_finds_the_same_rows(monkeypatch):
+    kernel, x = KERNELS["stationary"](), points(300)
+    search, rows = NeighbourSearch(kernel, x), torch.arange(300)
+    plain, others = search.nearest(points(9, 1), 6), search.nearest(x, 6, but=rows)
+    monkeypatch.setattr(neighbours, "_TREE_ROWS", 10)
+    assert torch.equal(search.nearest(points(9, 1), 6), plain)
+    assert torch.equal(search.nearest(x, 6, but=rows), others)
+
+
+@pytest.mark.parametrize("tree", [False, True])
+def test_equal_rows_do_not_see_themselves(tree, monkeypatch):
+    monkeypatch.setattr(neighbours, "_TREE_ROWS", 2 if tree else 10**9)
+    x = points(4).repeat(3, 1)
+    rows = torch.arange(12)
+    found = NeighbourSearch(k.RBF(), x).nearest(x, 12, but=rows)
+    assert found.shape == (12, 12)
+    assert bool((found[:, -1] == -1).all())  # eleven others, and no more
+    for i in range(12):
+        assert sorted(found[i, :-1].tolist()) == [j for j in range(12) if j != i]
