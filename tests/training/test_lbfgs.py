@@ -4,6 +4,7 @@ from torch import nn
 
 from stratagp.errors import ConvergenceWarning, InputError, NotPositiveDefiniteError
 from stratagp.training import maximise
+from stratagp.training.lbfgs import Curvature
 
 
 def test_rosenbrock():
@@ -64,3 +65,24 @@ def test_small_gains_end_the_search():
     assert short.evaluations < whole.evaluations
     assert "gained less than 2" in short.message
     assert -24.2 < short.value < whole.value
+
+
+def test_curvature_makes_the_next_climb_short():
+    """A narrow valley in ten directions: the second climb knows its shape, and needs a few evaluations."""
+    generator = torch.Generator().manual_seed(0)
+    root = torch.randn(10, 10, generator=generator, dtype=torch.float64)
+    shape = root @ root.mT + 0.01 * torch.eye(10, dtype=torch.float64)
+    goal = torch.randn(10, generator=generator, dtype=torch.float64)
+    x = nn.Parameter(torch.zeros(10, dtype=torch.float64))
+
+    def score():
+        return -0.5 * (x - goal) @ (100 * shape) @ (x - goal)
+
+    curvature = Curvature()
+    first = maximise(score, [x], curvature=curvature)
+    with torch.no_grad():
+        x.add_(0.1)
+    second = maximise(score, [x], curvature=curvature)
+    torch.testing.assert_close(x.detach(), goal, rtol=0, atol=1e-3)
+    assert second.evaluations < 0.5 * first.evaluations
+    assert curvature.times(0.5).inverse == pytest.approx(0.5 * curvature.inverse)

@@ -32,7 +32,29 @@ class Result:
     message: str
 
 
-_PATIENCE = 10  # iterations that a small gain is counted over
+_NARROWEST, _WIDEST = 1e-8, 1.0  # variances of free coordinates, logs mostly, that a climb believes of another
+
+
+@dataclass
+class Curvature:
+    """What a climb learnt about the curvature of its objective, so that the next one makes steps of the right length.
+
+    ``inverse`` is the negative inverse of the second derivatives in free coordinates: for a log posterior, the
+    covariance of its Gaussian approximation.
+    """
+
+    inverse: np.ndarray | None = None
+
+    def times(self, factor: float) -> Curvature:
+        """That of an objective with more rows, ``1/factor`` times as many."""
+        return Curvature(None if self.inverse is None else factor * self.inverse)
+
+    def root(self, size: int) -> np.ndarray:
+        """``R`` with ``R Rᵀ`` the inverse, without directions that are wider or narrower than can be believed."""
+        if self.inverse is None:
+            return np.eye(size)
+        values, vectors = np.linalg.eigh(0.5 * (self.inverse + self.inverse.T))
+        return vectors * np.sqrt(np.clip(values, _NARROWEST, _WIDEST))
 
 
 def maximise(
@@ -40,12 +62,14 @@ def maximise(
     parameters: Iterable[nn.Parameter],
     max_iterations: int = 200,
     tolerance: float = 0.0,
+    patience: int = 10,
+    curvature: Curvature | None = None,
 ) -> Result:
     """Move ``parameters`` to a maximum of ``objective()`` by L-BFGS; they end at the best point seen.
 
     A point where a covariance cannot be factored, or the objective is not finite, counts as bad: the line search steps
-    back from it. At the starting point such a failure is raised. Where ten iterations together gain less than
-    ``tolerance``, the search ends, and has converged.
+    back from it. At the starting point such a failure is raised. Where ``patience`` iterations together gain less than
+    ``tolerance``, the search ends, and has converged. ``curvature`` is where it starts from, and takes what was learnt.
 
     >>> x = nn.Parameter(torch.tensor([3.0]))
     >>> maximise(lambda: -(x - 1).square().sum(), [x]).converged
@@ -56,7 +80,7 @@ def maximise(
     free = [p for p in parameters if p.requires_grad]
     if not free:
         return Result(float(objective().detach()), 1, True, "there was nothing to learn")
-    search = _Search(objective, free, tolerance)
+    search = _Search(objective, free, tolerance, patience, curvature)
     search.start()
     # scipy's OpenBLAS threads, woken between evaluations, would fight torch's for the cores
     with ThreadpoolController().select(prefix="libscipy_openblas").limit(limits=1), warnings.catch_warnings():
@@ -77,17 +101,39 @@ def maximise(
             ConvergenceWarning,
             stacklevel=2,
         )
-    gained = f"{_PATIENCE} iterations gained less than {tolerance:.2g}"
+    if curvature is not None and search.root is not None:
+        curvature.inverse = search.root @ _inverse(end.hess_inv.sk, end.hess_inv.yk) @ search.root.T
+    gained = f"{patience} iterations gained less than {tolerance:.2g}"
     return Result(search.value, search.evaluations, converged, gained if search.slow else str(end.message))
+
+
+def _inverse(steps: np.ndarray, changes: np.ndarray) -> np.ndarray:
+    """What steps and the changes of the gradient along them say about the inverse of the second derivatives (BFGS)."""
+    identity = np.eye(steps.shape[1])
+    inverse = identity if not len(steps) else identity * (steps[-1] @ changes[-1]) / (changes[-1] @ changes[-1])
+    for step, change in zip(steps, changes, strict=True):
+        along = step @ change
+        turn = identity - np.outer(step, change) / along
+        inverse = turn @ inverse @ turn.T + np.outer(step, step) / along
+    return inverse
 
 
 class _Search:
     """The state of one optimisation: the best point so far, and a loss that scipy can walk on."""
 
-    def __init__(self, objective: Callable[[], Tensor], free: list[nn.Parameter], tolerance: float) -> None:
-        self.objective, self.free, self.tolerance = objective, free, tolerance
+    def __init__(
+        self,
+        objective: Callable[[], Tensor],
+        free: list[nn.Parameter],
+        tolerance: float,
+        patience: int,
+        curvature: Curvature | None,
+    ) -> None:
+        self.objective, self.free, self.tolerance, self.patience = objective, free, tolerance, patience
         self.climb: list[float] = []  # the best value after each iteration
         self.best, self.value = gather(free), -np.inf
+        self.root = None if curvature is None else curvature.root(len(self.best))
+        self.origin = self.best  # with a root, scipy walks on z, where θ = origin + root z
         self.gradient = np.full_like(self.best, np.inf)
         self.evaluations = 0
 
@@ -100,8 +146,10 @@ class _Search:
 
     def run(self, max_iterations: int) -> Any:
         """L-BFGS from the best point."""
-        options = {"maxiter": max_iterations, "maxcor": 20}
-        return minimize(self.loss, self.best, jac=True, method="L-BFGS-B", options=options, callback=self.after)
+        options = {"maxiter": max_iterations, "maxcor": 20 if self.root is None else 50}
+        self.origin = self.best
+        start = self.best if self.root is None else np.zeros_like(self.best)
+        return minimize(self.loss, start, jac=True, method="L-BFGS-B", options=options, callback=self.after)
 
     def after(self, theta: np.ndarray) -> None:
         """Take note of an iteration; ends the search where the last ones gained too little."""
@@ -112,18 +160,19 @@ class _Search:
     @property
     def slow(self) -> bool:
         """Whether the last iterations together gained less than the tolerance."""
-        return len(self.climb) > _PATIENCE and self.climb[-1] - self.climb[-1 - _PATIENCE] < self.tolerance
+        return len(self.climb) > self.patience and self.climb[-1] - self.climb[-1 - self.patience] < self.tolerance
 
     def evaluate(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """The objective and its gradient at ``theta``."""
         self.evaluations += 1
         return value_and_gradient(self.objective, self.free, theta)
 
-    def loss(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+    def loss(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """What scipy minimises; where the objective fails, a wall clearly above the best point.
 
         An infinite wall would stop the line search instead of turning it back.
         """
+        theta = z if self.root is None else self.origin + self.root @ z
         wall = max(1.0, abs(self.value)) - self.value, np.zeros_like(theta)
         try:
             value, gradient = self.evaluate(theta)
@@ -133,7 +182,7 @@ class _Search:
             return wall
         if value > self.value:
             self.best, self.value, self.gradient = theta.copy(), value, gradient
-        return -value, -gradient
+        return -value, -(gradient if self.root is None else gradient @ self.root)
 
     def is_flat(self) -> bool:
         """Whether the best point is a maximum as far as rounding lets one tell."""
