@@ -4,18 +4,17 @@ import os
 from collections.abc import Callable, Generator
 from pathlib import Path
 
-import jaxtyping
 import pytest
 import torch
 
 import datasets
-import tests.typecheck  # noqa: F401, the import hook looks it up by name
+import tests.typecheck
 
 # From here on an import of the package brings checks of the types and shapes in its annotations, in doctests too.
 # Estimators are left out: they tell users in words what is wrong with an option.
 _HOME = Path(__file__).parents[1] / "src" / "stratagp"
 _CHECKED = [f"stratagp.{path.stem}" for path in _HOME.iterdir() if path.stem not in ("estimators", "__init__")]
-jaxtyping.install_import_hook(_CHECKED, "tests.typecheck.typechecker")
+tests.typecheck.install(_CHECKED)
 
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
 
