@@ -4,31 +4,30 @@ import os
 from collections.abc import Callable, Generator
 from pathlib import Path
 
-import jaxtyping
 import pytest
 import torch
 
 import datasets
-import tests.typecheck  # noqa: F401, the import hook looks it up by name
+import tests.typecheck
 
 # From here on an import of the package brings checks of the types and shapes in its annotations, in doctests too.
 # Estimators are left out: they tell users in words what is wrong with an option.
 _HOME = Path(__file__).parents[1] / "src" / "stratagp"
 _CHECKED = [f"stratagp.{path.stem}" for path in _HOME.iterdir() if path.stem not in ("estimators", "__init__")]
-jaxtyping.install_import_hook(_CHECKED, "tests.typecheck.typechecker")
+tests.typecheck.install(_CHECKED)
 
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
     """Cases that a module makes at import draw the same numbers whatever was imported before."""
-    torch.manual_seed(4)
+    torch.default_generator.manual_seed(4)
 
 
 @pytest.fixture(autouse=True)
 def _same_draws() -> None:
     """A test draws the same numbers whichever worker runs it, and after whichever tests."""
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)  # that of the processor alone: torch.manual_seed writes a stack trace
 
 
 @pytest.fixture

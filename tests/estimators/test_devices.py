@@ -13,12 +13,12 @@ from stratagp.errors import InputError
 from stratagp.training.devices import find_device
 from tests.without_values import OneDevice, answer_questions
 
-FAST = {"max_epochs": 1, "batch_size": 12, "random_state": 0, "validation": 0.2}
+FAST = {"max_epochs": 1, "batch_size": 24, "random_state": 0, "validation": 0.2}
 
 
 def table(n=30):
     random = np.random.default_rng(0)
-    X = random.uniform(-1, 1, size=(n, 3))
+    X = random.uniform(-1, 1, size=(n, 2))
     return X, np.sin(3 * X[:, 0]) + X[:, 1]
 
 
@@ -72,7 +72,7 @@ def test_regression_elsewhere(name, elsewhere):
         assert (type(found), found.shape) == (np.ndarray, (30,))
     assert model.predict_quantiles(X, [0.1, 0.9]).shape == (30, 2)
     assert model.sample_y(X, 2).shape == (30, 2)
-    assert model.relevance_.shape == (3,)
+    assert model.relevance_.shape == (2,)
     assert np.isfinite(model.log_marginal_likelihood())
     assert len(model.hyperparameters_.rows) > 0
     if hasattr(model, "transform"):
@@ -90,7 +90,7 @@ def test_classification_elsewhere(name, classes, elsewhere):
     model = fitted(CLASSIFIERS[name], labels, elsewhere)
     is_there(model, elsewhere)
     assert model.predict_proba(X).shape == (30, classes)
-    assert model.relevance_.shape == (3,)
+    assert model.relevance_.shape == (2,)
 
 
 def test_a_stream_is_trained_on_elsewhere(tmp_path, elsewhere):

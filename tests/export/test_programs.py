@@ -3,6 +3,7 @@
 import copy
 import json
 import zipfile
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,7 @@ SOME = ["composed", "classes of a frame", "gp-drf"]
 IN_ONNX = ["composed", "classes of a frame", "softmax", "autogp, robust", "dkl, classes", "dfgp"]
 
 
+@cache
 def composed():
     kernel = k.RBF().on([0]) + k.Periodic().on([1]) * k.Linear() + k.Constant() + k.Matern(nu=0.5)
     options = {"mean": means.Polynomial([0.1, 0.2, 0.3]), "standardise": "both", "n_restarts": 0, "max_iterations": 0}
@@ -110,12 +112,27 @@ def test_beliefs_at_draws_of_hyperparameters_are_averaged():
     np.testing.assert_allclose(ModelGraph(classes)(torch.from_numpy(one.X))[0], expected)
 
 
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """``exported("composed", "onnx")``, the file of a model, written once for all tests."""
+
+    @cache
+    def export(name, ending):
+        if ending == "onnx":
+            pytest.importorskip("onnxscript")
+        folder = tmp_path_factory.mktemp("files") / "a private folder"
+        folder.mkdir()
+        asked(name)[0].export(folder / f"mine.{ending}", format="torch" if ending == "pt2" else "onnx")
+        return folder / f"mine.{ending}"
+
+    return export
+
+
 @pytest.mark.parametrize("name", SOME)
-def test_a_torch_program_agrees(name, tmp_path):
+def test_a_torch_program_agrees(name, exported):
     model, x, said = asked(name)
-    model.export(tmp_path / "model.pt2", format="torch")
     about = {"stratagp.json": ""}
-    program = torch.export.load(tmp_path / "model.pt2", extra_files=about).module()
+    program = torch.export.load(exported(name, "pt2"), extra_files=about).module()
     for n in (1, len(x)):
         for own, other in zip(program(torch.from_numpy(x[:n])), said, strict=True):
             np.testing.assert_allclose(own.detach(), other[:n], rtol=1e-7, atol=1e-9)
@@ -123,12 +140,10 @@ def test_a_torch_program_agrees(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", IN_ONNX)
-def test_an_onnx_file_agrees(name, tmp_path):
-    pytest.importorskip("onnxscript")
+def test_an_onnx_file_agrees(name, exported):
     runtime = pytest.importorskip("onnxruntime")
     model, x, said = asked(name)
-    model.export(tmp_path / "model.onnx")
-    session = runtime.InferenceSession(str(tmp_path / "model.onnx"))
+    session = runtime.InferenceSession(str(exported(name, "onnx")))
     about = json.loads(session.get_modelmeta().custom_metadata_map["stratagp"])
     assert [each.name for each in session.get_outputs()] == about["outputs"]
     assert about["classes"] == [str(label) for label in getattr(model, "classes_", [])]
@@ -152,7 +167,7 @@ IMPOSSIBLE = [(1, 5.0), (1, 0.5), (1, -1.0), (1, np.nan), (0, np.nan), (0, np.in
 
 
 @pytest.mark.parametrize("name", ["classes of a frame", "dkl, embedded codes"])
-def test_there_is_no_answer_to_what_the_model_refuses(name, tmp_path):
+def test_there_is_no_answer_to_what_the_model_refuses(name, exported):
     model, x, said = asked(name)
     x = np.repeat(x[:1], 1 + len(IMPOSSIBLE), 0)
     for row, (column, value) in enumerate(IMPOSSIBLE, 1):
@@ -160,8 +175,7 @@ def test_there_is_no_answer_to_what_the_model_refuses(name, tmp_path):
     answers = [part.detach().numpy() for part in ModelGraph(model).eval()(torch.from_numpy(x))]
     if name == "classes of a frame":
         runtime = pytest.importorskip("onnxruntime")
-        model.export(tmp_path / "model.onnx")
-        answers += runtime.InferenceSession(str(tmp_path / "model.onnx")).run(None, {"x": x})
+        answers += runtime.InferenceSession(str(exported(name, "onnx"))).run(None, {"x": x})
     for own, expected in zip(answers, [*said, *said], strict=False):
         np.testing.assert_allclose(own[0], expected[0], rtol=1e-4)
         assert np.isnan(own[1:]).all()
@@ -177,18 +191,14 @@ def test_images_with_missing_points_have_no_answer():
 
 
 @pytest.mark.parametrize("ending", ["pt2", "onnx"])
-def test_files_say_nothing_of_the_machine_that_wrote_them(tmp_path, ending):
-    if ending == "onnx":
-        pytest.importorskip("onnxscript")
-    folder = tmp_path / "a private folder"
-    folder.mkdir()
-    fitted("exact").model.export(folder / f"mine.{ending}", format="torch" if ending == "pt2" else "onnx")
-    content = (folder / f"mine.{ending}").read_bytes()
+def test_files_say_nothing_of_the_machine_that_wrote_them(exported, ending):
+    file = exported("composed", ending)
+    content = file.read_bytes()
     for path in ("/src/", "private", "mine", str(Path.home()), str(Path(stratagp.__file__).parent), "export.py"):
         assert path.encode() not in content
     if ending == "pt2":
-        assert {name.partition("/")[0] for name in zipfile.ZipFile(folder / "mine.pt2").namelist()} == {"archive"}
-    assert [each.name for each in folder.iterdir()] == [f"mine.{ending}"]
+        assert {name.partition("/")[0] for name in zipfile.ZipFile(file).namelist()} == {"archive"}
+    assert [each.name for each in file.parent.iterdir()] == [f"mine.{ending}"]
 
 
 @pytest.mark.parametrize("name", REFUSED)

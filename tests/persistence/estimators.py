@@ -16,6 +16,7 @@ from stratagp import likelihoods as lik
 from stratagp import means, priors
 
 _STEPS = "stratagp.recipes.stochastic._LEAST_STEPS"
+_WARM_UP = "stratagp.recipes.search.WARM_UP"
 
 
 class Fitted(NamedTuple):
@@ -59,7 +60,7 @@ COUNTS = np.array([word.count("a") for word in WORDS], dtype=float)
 def _regressor(n: int = 40, **options: Any) -> Fitted:
     X = table(n)
     options = {"n_restarts": 0, "max_iterations": 20, "random_state": 0, **options}
-    with mock.patch(_STEPS, 5):
+    with mock.patch(_STEPS, 5), mock.patch(_WARM_UP, 15):
         return Fitted(s.GPRegressor(**options).fit(X, numbers(X)), X[:7] + 0.1)
 
 
@@ -120,7 +121,7 @@ def _texts(estimator: Any) -> Fitted:
 def _classifier(classes: int, n: int = 40, **options: Any) -> Fitted:
     X = table(n)
     gp = s.GPClassifier(**{"max_iterations": 10, "random_state": 0, **options})
-    with mock.patch(_STEPS, 5):
+    with mock.patch(_STEPS, 5), mock.patch(_WARM_UP, 15):
         return Fitted(gp.fit(X, labels(X, classes)), X[:7] + 0.1)
 
 
@@ -277,7 +278,7 @@ MAKERS: dict[str, Callable[[], Fitted]] = {
     "drf, classes": lambda: _batched(s.DRFClassifier, 3, n_features=8),
     "gp-drf": lambda: _batched(s.GPDRFRegressor, n_inducing=6, n_features=8),
     "gp-drf, classes": lambda: _batched(s.GPDRFClassifier, 2, n_inducing=6, n_features=8),
-    "gp-drf, texts": lambda: _texts(s.GPDRFRegressor(k.Spectrum(2), n_inducing=6, n_features=8, random_state=0)),
+    "gp-drf, texts": lambda: _texts(s.GPDRFRegressor(k.Spectrum(2), n_inducing=6, n_features=8, max_epochs=5, random_state=0)),
     "gp-drf, frame with texts": _views_of_frame,
     "graphs": _graphs,
     "trees": _trees,

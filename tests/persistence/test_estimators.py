@@ -49,7 +49,7 @@ def asked(model, X):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, question in QUESTIONS.items():
-            torch.manual_seed(3)
+            torch.default_generator.manual_seed(3)
             try:
                 answer = question(model, X)
             except (AttributeError, TypeError, StrataGPError):
