@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
@@ -32,6 +33,7 @@ _ROOM, _TIMES = 2**25, 10  # numbers that constructors may make, beside those of
 _MAKERS = {"arange", "empty", "eye", "expand", "full", "linspace", "new_empty", "new_full", "new_ones", "new_zeros"}
 _MAKERS |= {"ones", "rand", "randint", "randn", "randperm", "repeat", "repeat_interleave", "tile", "zeros"}
 _SHARED, _MEETINGS = 10, 10**4  # times that objects are met on the average, and so many beside these
+LONGEST = 10**6  # numbers of all ranges
 _GROWTH = 10**6  # values that shared lists may stand for, beside those that are written: to hash them takes as long
 _DEEPEST = 100  # lists in lists
 _ALIKE = 64  # members of a set that have one hash: each is compared with all others
@@ -85,7 +87,7 @@ class Sizes:
 
 @cache
 def _own() -> frozenset[type]:
-    return frozenset(cls for cls in classes().values() if "get_params" not in dir(cls))
+    return frozenset(cls for cls in classes().values() if not issubclass(cls, BaseEstimator))
 
 
 def _whole(value: Any) -> int:
