@@ -21,7 +21,6 @@ from stratagp.persistence.registry import CONTAINERS, Trust, classes, functions,
 from stratagp.persistence.tensors import TensorReader
 from stratagp.persistence.values import HOLDERS, Node, listed, read_value, size, text
 
-_METHODS = ("score", "noise", "log_noise", "encode")  # that are held apart from their objects
 _LARGE = 1000  # whole numbers of more than 64 bits
 
 
@@ -90,7 +89,7 @@ class Decoder:
 
     def _method(self, name: str, owner: Any) -> Any:
         own = isinstance(inspect.getattr_static(type(owner), name, None), FunctionType)
-        known = own and name in _METHODS and type(owner) in classes().values()
+        known = own and name == "encode" and type(owner) in classes().values()
         if not known and not self._trust.covers(f"{type(owner).__module__}.{name}"):
             raise ModelFileError(f"it holds {name[:40]!r}, which is no method that a file may hold")
         return getattr(owner, name)

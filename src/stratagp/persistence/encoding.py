@@ -17,7 +17,7 @@ from torch import nn
 
 from stratagp.errors import InputError, ModelFileError
 from stratagp.parameterised import Parameterised, held_by, signature_of
-from stratagp.persistence.limits import LONGEST, Sizes
+from stratagp.persistence.limits import Sizes
 from stratagp.persistence.registry import CONTAINERS, is_learnt, name_of
 from stratagp.persistence.tensors import TensorWriter
 from stratagp.persistence.values import Node, is_single, parts_of, write_value
@@ -54,7 +54,9 @@ class Encoder:
 
     def _walk(self, root: object, at: str) -> None:
         """Write all parts of a value that are not single values, each after what it holds itself."""
-        stack: list[tuple[object, str, dict[str, Any] | None]] = [(root, at, None)]  # with the outline, if parts are done
+        stack: list[tuple[object, str, dict[str, Any] | None]] = [
+            (root, at, None)
+        ]  # with the outline, if parts are done
         open_ones: set[int] = set()
         while stack:
             value, where, node = stack.pop()
@@ -94,7 +96,8 @@ def _outline(value: Any, where: str) -> dict[str, Any]:
         return {"method": value.__name__, "of": [value.__self__]}
     if isinstance(value, type) or cls.__module__ == "builtins" or "__dict__" not in dir(cls):
         raise InputError(f"save: {where} is of {cls.__module__}.{cls.__qualname__}, which a model file cannot hold")
-    held, node = vars(value), {"class": name_of(cls, where)}
+    held: dict[str, Any] = vars(value)
+    node: dict[str, Any] = {"class": name_of(cls, where)}
     if isinstance(value, nn.Module):
         if any(hooks for name, hooks in held.items() if name.endswith("_hooks")):
             raise InputError(f"save: {where} has hooks, which a model file cannot hold: remove them")

@@ -32,9 +32,7 @@ _SHOWN = 200  # letters of an argument in the description
 
 @runtime_checkable
 class Saveable(Protocol):
-    """An estimator that can be asked about a few rows, and must say the same when it was loaded."""
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+    """What can be asked about a few rows, and must say the same when it was loaded."""
 
     def _answers(self) -> dict[str, np.ndarray]: ...
 
@@ -131,7 +129,9 @@ def _about(model: Any, inner: Any) -> dict[str, Any]:
 
 def _check_estimator(model: object) -> None:
     inner = _inner(model)
-    if not all(isinstance(each, Saveable) and _is_fitted(each) for each in (model, inner)):
+    if not all(
+        isinstance(each, BaseEstimator) and isinstance(each, Saveable) and _is_fitted(each) for each in (model, inner)
+    ):
         raise ModelFileError("what it holds is no fitted estimator")
     example, inputs = vars(inner).get("_example", ()), vars(inner).get("inputs_")
     views = example.values() if isinstance(example, dict) else example

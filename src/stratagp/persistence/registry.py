@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from sklearn.base import BaseEstimator
 from torch import nn
+from torch.distributions import constraints
 
 from stratagp.errors import InputError, ModelFileError
 
@@ -30,6 +31,7 @@ _MODULES += " objectives.softmax_laplace training.curvature training.lbfgs train
 _NOT = ("estimators.intake", "estimators.prediction_files")  # which open files
 _LAYERS = "AdaptiveAvgPool2d BatchNorm1d BatchNorm2d Conv2d Dropout ELU Embedding Flatten GELU Identity LayerNorm"
 _LAYERS += " LeakyReLU Linear MaxPool2d ModuleDict ModuleList ParameterList ReLU Sequential SiLU Sigmoid Softplus Tanh"
+_CONSTRAINTS = "greater_than interval less_than lower_cholesky real simplex"
 _OTHERS = "AnchoredObjects Anchors Codebook GaussianImputer ImageInputs ObjectInputs ObjectReader TableEncoder"
 _OTHERS += " TableInputs ViewInputs"
 _FUNCTIONS = ("fingerprint", "molecule_graph", "read_smiles")  # of kernels
@@ -40,6 +42,9 @@ _TORCH_FUNCTIONS = "abs asinh atan cos cosh erf exp expm1 log log1p log2 log10 r
 def classes() -> dict[str, type]:
     """The classes that files may name, by their names there."""
     found: dict[str, type] = {f"torch.nn.{name}": vars(nn)[name] for name in _LAYERS.split()}
+    for name in _CONSTRAINTS.split():
+        known = vars(constraints)[name]
+        found[f"torch.distributions.{name}"] = known if isinstance(known, type) else type(known)
     modules = [f"stratagp.{name}" for name in _MODULES.split()]
     for package in (importlib.import_module(f"stratagp.{name}") for name in _PACKAGES):
         modules += [info.name for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]

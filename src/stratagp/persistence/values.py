@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.distributions import constraints
 
 from stratagp.data.tables import is_pandas
 from stratagp.errors import InputError, ModelFileError
@@ -29,11 +28,12 @@ from stratagp.persistence.limits import LONGEST, refuse_alike
 Node = Any  # what JSON has: numbers, texts, lists, objects
 
 _LARGEST = 2**63  # whole numbers from here on are written as texts
-_DIGITS = 400
+_WHOLE = re.compile(r"-?\d{1,400}")
+_DECIMALS = re.compile(r"-?(\d{1,400}(\.\d{1,400})?(E[+-]?\d{1,3})?|s?NaN|Infinity)")
+_FLOATS = re.compile(r"nan|-?inf")
 _SCALARS = re.compile(r"[<>|=]([biuf][1248]|f16|[mM]8(\[\d*[A-Za-z]+\])?|[US]\d{1,6})")
 _DEVICES = re.compile(r"[a-z]{1,20}(:\d{1,3})?")
 _DTYPES = re.compile(r"float(16|32|64)|bfloat16|u?int8|int(16|32|64)|bool")
-_CONSTRAINTS = ("real", "simplex", "lower_cholesky", "interval", "greater_than", "less_than")
 _KEYS = (str, int, float, bool, bytes, type(None), tuple, frozenset, np.generic, Tensor, nn.Module)
 
 
@@ -45,29 +45,25 @@ class _Kind(NamedTuple):
 
 def is_single(value: object) -> bool:
     """Whether a value is written where it stands; all others are entries of the table."""
-    return value is None or type(value) in (bool, str, *_NAMES) or isinstance(value, tuple(_RARE.values()))
+    return value is None or type(value) in (bool, str, *_NAMES) or isinstance(value, np.generic)
 
 
 def write_value(value: Any) -> Node:
     """A single value as a node.
 
-    >>> write_value(1.5), write_value(float("nan")), write_value(slice(0, 3))
-    (1.5, {'float': 'nan'}, {'slice': [0, 3, None]})
+    >>> write_value(1.5), write_value(float("nan"))
+    (1.5, {'float': 'nan'})
     """
     kind = type(value)
     whole = kind is int and -_LARGEST <= value < _LARGEST
     if value is None or kind in (bool, str) or whole or (kind is float and math.isfinite(value)):
         return value
-    name = _NAMES.get(kind) or next(name for name, rare in _RARE.items() if isinstance(value, rare))
+    name = _NAMES.get(kind, "scalar")
     return {name: _SINGLE[name].write(value)}
 
 
 def read_value(node: Node) -> Any:
-    """The value of a node; raises whatever comes where its content is wrong.
-
-    >>> read_value({"slice": [0, 3, None]})
-    slice(0, 3, None)
-    """
+    """The value of a node; raises whatever comes where its content is wrong."""
     if node is None or type(node) in (bool, int, str, float):
         return node
     ((kind, content),) = node.items()
@@ -101,7 +97,7 @@ def text(node: Node, pattern: re.Pattern[str] | None = None) -> str:
     """A text of a modest length, which may have to match a pattern."""
     if not isinstance(node, str) or len(node) >= 1000:
         _refuse("something else where a short text is due")
-    return node if pattern is None or pattern.fullmatch(node) else _refuse(f"the unknown type {node[:40]!r}")
+    return node if pattern is None or pattern.fullmatch(node) else _refuse(f"the unknown value {node[:40]!r}")
 
 
 def listed(content: Node) -> list[Any]:
@@ -120,50 +116,20 @@ def _read_scalar(content: Any) -> Any:
     return np.ndarray((), dtype, memory)[()] if memory else dtype.type()
 
 
-def _write_constraint(value: Any) -> Node:
-    for name in _CONSTRAINTS:
-        known = getattr(constraints, name)
-        if type(value) in (known, type(known)):
-            return [name, *(write_value(float(bound)) for bound in vars(value).values())]
-    raise InputError(f"save: a model file cannot hold the constraint {value}")
-
-
-def _read_constraint(content: Any) -> Any:
-    name, *bounds = content
-    known = getattr(constraints, name) if name in _CONSTRAINTS else _refuse("an unknown constraint")
-    return known(*(float(number(bound)) for bound in bounds)) if isinstance(known, type) else known
-
-
-def _read_slice(content: Any) -> slice:
-    return slice(*(end if end is None else number(end) for end in content))
-
-
-def _read_int(content: Any) -> int:
-    return int(content) if len(text(content)) <= _DIGITS else _refuse("a whole number of too many digits")
-
-
-def _read_decimal(content: Any) -> Decimal:
-    found = Decimal(text(content))
-    return found if not found.is_finite() or abs(found.adjusted()) <= _DIGITS else _refuse("a decimal that is too long")
-
-
 _SINGLE: dict[str, _Kind] = {
-    "int": _Kind(int, str, _read_int),
-    "float": _Kind(float, repr, lambda c: float(c) if c in ("nan", "inf", "-inf") else _refuse("an unknown number")),
+    "int": _Kind(int, str, lambda c: int(text(c, _WHOLE))),
+    "float": _Kind(float, repr, lambda c: float(text(c, _FLOATS))),
     "unset": _Kind(Unset, lambda v: write_value(float(v)), lambda c: Unset(number(c))),
     "bytes": _Kind(bytes, lambda v: base64.b64encode(v).decode(), lambda c: base64.b64decode(c, validate=True)),
-    "slice": _Kind(slice, lambda v: [v.start, v.stop, v.step], _read_slice),
     "dtype": _Kind(torch.dtype, lambda v: str(v).removeprefix("torch."), lambda c: getattr(torch, text(c, _DTYPES))),
     "device": _Kind(torch.device, str, lambda c: torch.device(text(c, _DEVICES))),
     "date": _Kind(date, date.isoformat, date.fromisoformat),
     "datetime": _Kind(datetime, datetime.isoformat, datetime.fromisoformat),
     "timedelta": _Kind(timedelta, lambda v: [v.days, v.seconds, v.microseconds], lambda c: timedelta(*c)),
-    "decimal": _Kind(Decimal, str, _read_decimal),
+    "decimal": _Kind(Decimal, str, lambda c: Decimal(text(c, _DECIMALS))),
     "scalar": _Kind(np.generic, lambda v: [v.dtype.str, base64.b64encode(v.tobytes()).decode()], _read_scalar),
-    "constraint": _Kind(constraints.Constraint, _write_constraint, _read_constraint),
 }
 _NAMES = {kind.type: name for name, kind in _SINGLE.items()}
-_RARE = {"scalar": np.generic, "constraint": constraints.Constraint}  # whose classes have others below
 
 
 def _in_order(values: Iterable[Any]) -> list[Any]:
@@ -228,6 +194,7 @@ HOLDERS: dict[str, _Kind] = {
     "set": _Kind(set, _in_order, lambda parts: set(_keys(parts))),
     "frozenset": _Kind(frozenset, _in_order, lambda parts: frozenset(_keys(parts))),
     "dict": _Kind(dict, lambda v: [*v, *v.values()], _read_dict),
+    "slice": _Kind(slice, lambda v: [v.start, v.stop, v.step], lambda parts: slice(*parts)),
     "range": _Kind(range, _write_range, lambda parts: range(*map(number, parts))),
     "array": _Kind(np.ndarray, lambda v: [v.shape, *v.ravel().tolist()], _read_array),
     "frame": _Kind(None, _write_frame, _read_frame),
