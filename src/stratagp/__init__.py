@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from stratagp.models import StudentTProcess as StudentTProcess
     from stratagp.parameters import bounded as bounded
     from stratagp.parameters import positive as positive
-    from stratagp.persistence import load as load
+    from stratagp.persistence.model_file import load as load
 
     __version__: str
 
@@ -76,7 +76,7 @@ _HOMES = {  # names, and the modules that have them
     **dict.fromkeys(("SparseGP", "StudentTProcess"), "models"),
     **dict.fromkeys(("bounded", "positive"), "parameters"),
     "ModelFileError": "errors",
-    "load": "persistence",
+    "load": "persistence.model_file",
     **dict.fromkeys(_ESTIMATORS, "estimators"),
 }
 

@@ -49,15 +49,14 @@ VALUES: list[Any] = [
     [[]],
 ]
 VALUES += [{"ref": 0}, {"ref": 1}, {"ref": -1}, {"ref": 10**9}, {"ref": "0"}, {"list": [1, "a", None]}, {"list": {}}]
-VALUES += [{"tuple": []}, {"dict": [["a", 1]]}, {"keys": ["a"], "values": [1]}, {"set": [{"list": []}]}]
+VALUES += [{"tuple": []}, {"dict": [["a", 1]]}, {"dict": ["a", 1]}, {"set": [{"list": []}]}]
 VALUES += [{"function": "torch.log"}, {"function": "os.system"}, {"class": "os.system"}]
 VALUES += [{"named": "stratagp.types.Gaussian"}, {"slice": [0, 10**12, None]}, {"range": [0, 10**15, 1]}]
 VALUES += [{"bytes": "!!"}, {"bytes": "aGVsbG8="}, {"dtype": "float64"}, {"dtype": "x"}, {"date": "2020-13-01"}]
-VALUES += [{"decimal": "1e999999"}, {"number": ["<f8", "x"]}, {"constraint": ["real"]}, {"constraint": ["__init__"]}]
-VALUES += [{"constraint": ["interval", 1.0, 0.0]}]
+VALUES += [{"decimal": "1e999999"}, {"scalar": ["<f8", "x"]}, {"class": "torch.distributions.interval"}]
 ENTRIES: list[Any] = [{"method": name, "of": [{"ref": 0}]} for name in ("score", "save", "fit")]
-ENTRIES += [{"partial": [{"ref": 0}, {"ref": 1}, {"ref": 2}]}, {"objects": [1, 2], "shape": [3, 3]}]
-ENTRIES += [{"array": {"tensor": "_example"}, "dtype": "<U999999", "shape": [1]}, {"frame": ["a"], "columns": [1]}]
+ENTRIES += [{"partial": [{"ref": 0}, {"ref": 1}, {"ref": 2}]}, {"array": [{"ref": 0}, 1, 2]}]
+ENTRIES += [{"tensor": "_example", "dtype": "<U999999", "texts": [1]}, {"frame": [{"ref": 0}, 1]}]
 ENTRIES += [{"named": "stratagp.types.Gaussian", "values": []}, {"list": [1] * 20}]
 
 

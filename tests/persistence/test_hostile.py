@@ -191,7 +191,7 @@ def refused(nodes, tensors=None):
 
 def test_a_chain_of_pairs_is_not_hashed():
     chain = [{"tuple": [1, 2]}, *({"tuple": [{"ref": i}, {"ref": i}]} for i in range(40))]
-    for node in ({"set": [{"ref": 40}]}, {"keys": [{"ref": 40}], "values": [1]}):
+    for node in ({"set": [{"ref": 40}]}, {"dict": [{"ref": 40}, 1]}):
         assert "too many values" in refused([*chain, node])
 
 
@@ -216,12 +216,10 @@ def test_an_empty_tensor_vouches_for_no_number():
 
 def test_no_node_takes_far_more_memory_than_the_file():
     tensors = {"a": torch.zeros(8, dtype=torch.float64), "s": torch.Generator().get_state()}
-    state = {"generator": {"tensor": "s"}}
+    state = {"tensor": "s", "generator": True}
     assert "two generators" in refused([state, state], tensors)
-    assert "another size than its letters" in refused(
-        [{"array": {"tensor": "a"}, "dtype": "<U1", "shape": [8]}], tensors
-    )
-    wrong = {"array": {"tensor": "b"}, "dtype": "<U1", "shape": [1]}
+    assert "another size than its letters" in refused([{"tensor": "a", "dtype": "<U1", "texts": [8]}], tensors)
+    wrong = {"tensor": "b", "dtype": "<U1", "texts": [1]}
     assert "letters that are none" in refused([wrong], {"b": torch.full((4,), 255, dtype=torch.uint8)})
 
 
@@ -237,7 +235,7 @@ def test_no_node_takes_far_more_memory_than_the_file():
     ],
 )
 def test_no_constructor_takes_far_more_memory_than_the_file(name, arguments):
-    entries = [{"keys": [], "values": []}, {"class": name, "arguments": arguments, "state": {}}]
+    entries = [{"dict": []}, {"class": name, "arguments": arguments, "state": {}}]
     message = refused(entries)
     assert "more memory than the file accounts for" in message or "has numbers up to" in message
 
@@ -245,10 +243,11 @@ def test_no_constructor_takes_far_more_memory_than_the_file(name, arguments):
 def test_columns_of_a_frame_are_arrays_of_one_length():
     pytest.importorskip("pandas")
     tensors = {"a": torch.zeros(8), "b": torch.zeros(1)}
-    columns = [{"array": {"tensor": name}, "dtype": "<f4"} for name in "ab"]
-    frame = {"frame": ["a", "b"], "columns": [{"ref": 0}, {"ref": 1}]}
-    assert "different lengths" in refused([*columns, frame], tensors)
-    assert "is no column" in refused([{"range": [0, 10**5, 1]}, {"frame": ["c"], "columns": [{"ref": 0}]}])
+    columns = [{"tensor": name, "dtype": "<f4"} for name in "ab"]
+    frame = {"frame": [{"ref": 2}, {"ref": 0}, {"ref": 1}]}
+    assert "different lengths" in refused([*columns, {"list": ["a", "b"]}, frame], tensors)
+    longer = [{"range": [0, 10**5, 1]}, {"list": ["c"]}, {"frame": [{"ref": 1}, {"ref": 0}]}]
+    assert "is no column" in refused(longer)
 
 
 @exact

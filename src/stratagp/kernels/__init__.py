@@ -16,7 +16,6 @@ from stratagp.kernels.algebra.warped import Warped as Warped
 from stratagp.kernels.base import Kernel as Kernel
 from stratagp.kernels.base import registry as registry
 from stratagp.kernels.expectations import Term as Term
-from stratagp.kernels.expectations import WithExpectations as WithExpectations
 from stratagp.kernels.feature_maps import FeatureMap as FeatureMap
 from stratagp.kernels.feature_maps import Wave as Wave
 from stratagp.kernels.feature_maps import drawn_features as drawn_features

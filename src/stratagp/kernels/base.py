@@ -27,6 +27,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import InputError, UnsupportedError
+from stratagp.kernels import expectations
+from stratagp.kernels.expectations import Term
 from stratagp.parameterised import Parameterised, describe_parameters
 from stratagp.parameters import Parameter
 from stratagp.types import Gaussian
@@ -236,17 +238,56 @@ class Kernel(Parameterised, ABC):
         """
         raise UnsupportedError(self._no("plain formula that a graph could hold"))
 
+    def terms(self, dim: int) -> list[Term]:
+        """The kernel on points with ``dim`` columns as a sum of :class:`~stratagp.kernels.expectations.Term`.
+
+        A kernel that has them has the expectations below, under ``x ~ N(q.mean, diag q.var)``.
+
+        >>> from stratagp import kernels as k
+        >>> q = Gaussian(mean=torch.zeros(1, 1), var=torch.full((1, 1), 3.0))
+        >>> k.RBF().psi1(q, torch.zeros(1, 1)).item()  # 1/√(1 + 3)
+        0.5
+        """
+        raise UnsupportedError(
+            self._no("closed-form expectation under Gaussian inputs; RBF, MetricRBF, Linear, Constant, their sums and ")
+            + "products have: use these, or propagate samples, not moments"
+        )
+
     def psi0(self, q: Gaussian) -> Float[Tensor, "*q n"]:
-        """``E k(x, x)`` for ``x ~ N(q.mean, diag q.var)``."""
-        raise UnsupportedError(self._no("closed-form expectation under Gaussian inputs"))
+        """``E k(x, x)``."""
+        q = self._belief(q)
+        return expectations.psi0(expectations.terms_of(self, q.mean.shape[-1]), q)
 
-    def psi1(self, q: Gaussian, z: Float[Tensor, "m d"]) -> Float[Tensor, "*q n m"]:
+    def psi1(self, q: Gaussian, z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """``E k(x, z)``."""
-        raise UnsupportedError(self._no("closed-form expectation under Gaussian inputs"))
+        return expectations.psi1(*self._terms_at(q, z))
 
-    def psi2(self, q: Gaussian, z: Float[Tensor, "m d"]) -> Float[Tensor, "*q n m m"]:
+    def psi1_along(
+        self, q: Gaussian, z: Float[Tensor, "*qz m d"], direction: Float[Tensor, " d"]
+    ) -> Float[Tensor, "*q n m"]:
+        """``E (direction·x) k(x, z)``."""
+        return expectations.psi1_along(*self._terms_at(q, z), direction)
+
+    def psi2(self, q: Gaussian, z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m m"]:
         """``E k(x, z) k(x, z')``."""
-        raise UnsupportedError(self._no("closed-form expectation under Gaussian inputs"))
+        return expectations.from_pairs(self.psi2_pairs(q, z))
+
+    def psi2_pairs(self, q: Gaussian, z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n p"]:
+        """Each entry of psi2 once, for the pairs of :func:`~stratagp.kernels.expectations.from_pairs`."""
+        return expectations.psi2_pairs(*self._terms_at(q, z))
+
+    def _terms_at(self, q: Gaussian, z: Tensor) -> tuple[list[Term], Gaussian, Tensor]:
+        q, z = self._belief(q), self._points(z, "z")
+        if q.mean.shape[-1] != z.shape[-1]:
+            raise InputError(f"q.mean has {q.mean.shape[-1]} columns and z has {z.shape[-1]}; they must agree")
+        return expectations.terms_of(self, z.shape[-1]), q, z
+
+    def _belief(self, q: Gaussian) -> Gaussian:
+        if q.mean.shape != q.var.shape:
+            raise InputError(
+                f"q needs a variance for each mean, got shapes {tuple(q.mean.shape)} and {tuple(q.var.shape)}"
+            )
+        return Gaussian(self._points(q.mean, "q.mean"), self._points(q.var, "q.var"))
 
     def random_features(self, n_features: int, dim: int, generator: torch.Generator | None = None) -> FeatureMap:
         """A finite feature map φ with ``E φ(x)·φ(z) = k(x, z)``, drawn from the kernel's spectral density."""

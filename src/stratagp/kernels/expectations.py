@@ -24,18 +24,19 @@ size ``n × m × m × d``; points are centred first, to keep the digits that the
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from functools import reduce
 from itertools import combinations
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from stratagp.errors import InputError, UnsupportedError
-from stratagp.kernels.base import Kernel
+from stratagp.errors import UnsupportedError
 from stratagp.types import Gaussian
+
+if TYPE_CHECKING:
+    from stratagp.kernels.base import Kernel
 
 
 class Term(NamedTuple):
@@ -50,60 +51,35 @@ class Term(NamedTuple):
     slopes: tuple[Float[Tensor, "*q 1 d"], ...] = ()
 
 
-class WithExpectations(Kernel):
-    """A kernel that is a sum of :class:`Term`; a subclass gives them, and the expectations follow.
+def psi0(terms: list[Term], q: Gaussian) -> Float[Tensor, "*q n"]:
+    """``E k(x, x)`` of the sum of some terms."""
+    return reduce(torch.add, [_at_itself(term, q) for term in terms])
 
-    >>> from stratagp import kernels as k
-    >>> q = Gaussian(mean=torch.zeros(1, 1), var=torch.full((1, 1), 3.0))
-    >>> k.RBF().psi1(q, torch.zeros(1, 1)).item()  # 1/√(1 + 3)
-    0.5
-    """
 
-    @abstractmethod
-    def terms(self, dim: int) -> list[Term]:
-        """The terms of the kernel on points with ``dim`` columns."""
+def psi1(terms: list[Term], q: Gaussian, z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
+    """``E k(x, z)``."""
+    one = Term(z.new_ones(()), torch.zeros_like(z[..., :1, :]))
+    return reduce(torch.add, [_expect(term, one, q, z, z) for term in terms])
 
-    def psi0(self, q: Gaussian) -> Float[Tensor, "*q n"]:
-        """``E k(x, x)`` for ``x ~ N(q.mean, diag q.var)``."""
-        q = self._belief(q)
-        return reduce(torch.add, [_at_itself(term, q) for term in terms_of(self, q.mean.shape[-1])])
 
-    def psi1(self, q: Gaussian, z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
-        """``E k(x, z)``."""
-        q, z = self._belief(q), self._points(z, "z")
-        one = Term(z.new_ones(()), torch.zeros_like(z[..., :1, :]))
-        return reduce(torch.add, [_expect(term, one, q, z, z) for term in terms_of(self, _columns(q, z))])
+def psi1_along(
+    terms: list[Term], q: Gaussian, z: Float[Tensor, "*qz m d"], direction: Float[Tensor, " d"]
+) -> Float[Tensor, "*q n m"]:
+    """``E (direction·x) k(x, z)``."""
+    line = Term(z.new_ones(()), torch.zeros_like(z[..., :1, :]), (direction.expand(1, -1),))
+    ones = torch.ones_like(z)
+    return reduce(torch.add, [_expect(term, line, q, z, ones) for term in terms])
 
-    def psi1_along(
-        self, q: Gaussian, z: Float[Tensor, "*qz m d"], direction: Float[Tensor, " d"]
-    ) -> Float[Tensor, "*q n m"]:
-        """``E (direction·x) k(x, z)``."""
-        q, z = self._belief(q), self._points(z, "z")
-        line = Term(z.new_ones(()), torch.zeros_like(z[..., :1, :]), (direction.expand(1, -1),))
-        ones = torch.ones_like(z)
-        return reduce(torch.add, [_expect(term, line, q, z, ones) for term in terms_of(self, _columns(q, z))])
 
-    def psi2(self, q: Gaussian, z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m m"]:
-        """``E k(x, z) k(x, z')``."""
-        return from_pairs(self.psi2_pairs(q, z))
-
-    def psi2_pairs(self, q: Gaussian, z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n p"]:
-        """Each entry of psi2 once, for the ``p = m (m + 1)/2`` pairs of :func:`from_pairs`: half the work."""
-        q, z = self._belief(q), self._points(z, "z")
-        terms, (i, j) = terms_of(self, _columns(q, z)), torch.tril_indices(*[z.shape[-2]] * 2, device=z.device)
-        first, second = z[..., i, :], z[..., j, :]
-        squares = [_expect(f, f, q, first, second) for f in terms]
-        crosses = [
-            _expect(f, g, q, *ends) for f, g in combinations(terms, 2) for ends in ((first, second), (second, first))
-        ]
-        return reduce(torch.add, squares + crosses)
-
-    def _belief(self, q: Gaussian) -> Gaussian:
-        if q.mean.shape != q.var.shape:
-            raise InputError(
-                f"q needs a variance for each mean, got shapes {tuple(q.mean.shape)} and {tuple(q.var.shape)}"
-            )
-        return Gaussian(self._points(q.mean, "q.mean"), self._points(q.var, "q.var"))
+def psi2_pairs(terms: list[Term], q: Gaussian, z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n p"]:
+    """Each entry of psi2 once, for the ``p = m (m + 1)/2`` pairs of :func:`from_pairs`: half the work."""
+    i, j = torch.tril_indices(*[z.shape[-2]] * 2, device=z.device)
+    first, second = z[..., i, :], z[..., j, :]
+    squares = [_expect(f, f, q, first, second) for f in terms]
+    crosses = [
+        _expect(f, g, q, *ends) for f, g in combinations(terms, 2) for ends in ((first, second), (second, first))
+    ]
+    return reduce(torch.add, squares + crosses)
 
 
 def from_pairs(values: Float[Tensor, "*q p"]) -> Float[Tensor, "*q m m"]:
@@ -122,11 +98,6 @@ def from_pairs(values: Float[Tensor, "*q p"]) -> Float[Tensor, "*q m m"]:
 
 def terms_of(kernel: Kernel, dim: int) -> list[Term]:
     """The terms of a kernel on ``dim`` columns; an error names a kernel that has none."""
-    if not isinstance(kernel, WithExpectations):
-        raise UnsupportedError(
-            f"{type(kernel).__name__} has no closed-form expectation under Gaussian inputs; RBF, MetricRBF, "
-            "Linear, Constant, their sums and products have: use these, or propagate samples, not moments"
-        )
     kernel._check_columns(dim)
     return kernel.terms(dim)
 
@@ -169,12 +140,6 @@ def _times_term(f: Term, g: Term) -> Term:
 def _overlap(a: Tensor, b: Tensor) -> bool:
     """Whether two slopes share a column."""
     return bool(((a != 0) & (b != 0)).any())
-
-
-def _columns(q: Gaussian, z: Tensor) -> int:
-    if q.mean.shape[-1] != z.shape[-1]:
-        raise InputError(f"q.mean has {q.mean.shape[-1]} columns and z has {z.shape[-1]}; they must agree")
-    return z.shape[-1]
 
 
 def _at_itself(term: Term, q: Gaussian) -> Float[Tensor, "*q n"]:

@@ -23,7 +23,7 @@ from torch.utils.checkpoint import checkpoint
 
 from stratagp.errors import UnsupportedError
 from stratagp.kernels import Kernel
-from stratagp.kernels.expectations import WithExpectations, terms_of
+from stratagp.kernels.expectations import terms_of
 from stratagp.linalg.triangular import LEAST_VARIANCE
 from stratagp.means import Constant, Polynomial, Zero
 from stratagp.posteriors import Posterior
@@ -76,15 +76,12 @@ def weights_of(z: Float[Tensor, "*q m d"], factor: Float[Tensor, "*q m m"], post
 def expected_belief(kernel: Kernel, z: Float[Tensor, "*q m d"], weights: Weights, mean: Any, q: Gaussian) -> Gaussian:
     """The module's formula at ``n`` rows, each part ``n q``; everything in float64."""
     terms_of(kernel, z.shape[-1])  # refuses kernels without expectations
-    assert isinstance(kernel, WithExpectations)
     functions = kernel.functions or (len(z) if z.dim() == 3 else 1)
     parts = by_chunks(partial(moments_at, kernel, z, mean, *weights), int(z.shape[-2] * functions**0.5), *q)
     return Gaussian(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
 
-def moments_at(
-    kernel: WithExpectations, z: Tensor, prior_mean: Any, a: Tensor, W: Tensor, mean: Tensor, var: Tensor
-) -> Gaussian:
+def moments_at(kernel: Kernel, z: Tensor, prior_mean: Any, a: Tensor, W: Tensor, mean: Tensor, var: Tensor) -> Gaussian:
     """The module's formula at some rows; ``W`` has the weight of each pair of inducing points."""
     q = Gaussian(mean, var)
     fit, prior = _weighted(kernel.psi1(q, z), a), expected_mean(prior_mean, q)

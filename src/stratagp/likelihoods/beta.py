@@ -8,6 +8,7 @@ from scipy.special import betainc
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from stratagp.likelihoods.base import Likelihood
 from stratagp.likelihoods.single import OneFunction, number, refuse, single_column
 from stratagp.parameters import Parameter, Value
 from stratagp.types import Gaussian
@@ -15,7 +16,7 @@ from stratagp.types import Gaussian
 _LEAST = 1e-300  # of a shape parameter
 
 
-class Beta(OneFunction):
+class Beta(OneFunction, Likelihood):
     """``y ~ Beta(a, b)`` with mean ``σ(f)``, the logistic function, and ``a + b`` the ``concentration``, learnt.
 
     The larger the concentration, the narrower: the variance is ``mean (1 − mean)/(1 + concentration)``.

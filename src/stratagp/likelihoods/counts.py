@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
 from stratagp.errors import InputError
+from stratagp.likelihoods.base import Likelihood
 from stratagp.likelihoods.beta import beta_cdf
 from stratagp.likelihoods.scale import exp_moments, finite_exp
 from stratagp.likelihoods.single import OneFunction, number, refuse, with_second
@@ -17,7 +18,7 @@ from stratagp.parameters import Parameter, Value
 from stratagp.types import Gaussian
 
 
-class Poisson(OneFunction):
+class Poisson(OneFunction, Likelihood):
     """``y ~ Poisson(exposure · e^f)``: counts of independent events.
 
     Observations are counts, or ``(count, exposure)`` where rows were watched for different times or areas.
@@ -70,7 +71,7 @@ class Poisson(OneFunction):
         return torch.poisson(self.exposure * finite_exp(f), generator=generator)
 
 
-class NegativeBinomial(OneFunction):
+class NegativeBinomial(OneFunction, Likelihood):
     """Counts with mean ``m = exposure · e^f`` and variance ``m + dispersion · m²``: events that come in clusters.
 
     Observations are counts, or ``(count, exposure)``; without dispersion it would be :class:`Poisson`.
@@ -129,7 +130,7 @@ class NegativeBinomial(OneFunction):
         return torch.poisson(self.exposure * finite_exp(f) * factor * self.dispersion, generator=generator)
 
 
-class Binomial(OneFunction):
+class Binomial(OneFunction, Likelihood):
     """``y`` successes among ``trials`` that each succeed with probability ``σ(f)``, the logistic function.
 
     Observations are successes, or ``(successes, trials)`` where their number differs between rows.

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from stratagp.likelihoods.base import Likelihood, log_average, on_a_line
+from stratagp.likelihoods.base import log_average, on_a_line
 from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.types import Gaussian
 
 
-class FunctionPerOutput(Likelihood):
-    """``log p(y | f) = Σ_p log p(y_p | f_p)``: a likelihood is the density of one output, :meth:`log_density`."""
+class FunctionPerOutput(ABC):
+    """Beside :class:`~stratagp.likelihoods.Likelihood`: ``log p(y | f) = Σ_p log p(y_p | f_p)``.
+
+    A likelihood is then the density of one output, :meth:`log_density`.
+    """
 
     @abstractmethod
     def log_density(self, y: Float[Tensor, "n p"], f: Float[Tensor, "*s n p"]) -> Float[Tensor, "*s n p"]:
         """``log p(y_p | f_p)`` of each output."""
+
+    @abstractmethod
+    def cdf(self, y: Float[Tensor, "*s n p"], f: Float[Tensor, "*s n p"]) -> Float[Tensor, "*s n p"]:
+        """``P(Y ≤ y_p | f_p)`` of each output."""
 
     def log_prob(self, y: Float[Tensor, "n p"], f: Float[Tensor, "*s n p"]) -> Float[Tensor, "*s n"]:
         """``Σ_p log p(y_p | f_p)``."""

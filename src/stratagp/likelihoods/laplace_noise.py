@@ -10,12 +10,13 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.special import erfcx, log_ndtr
 
+from stratagp.likelihoods.base import Likelihood
 from stratagp.likelihoods.function_per_output import FunctionPerOutput
 from stratagp.parameters import Parameter, Value, positive
 from stratagp.types import Gaussian
 
 
-class LaplaceNoise(FunctionPerOutput):
+class LaplaceNoise(FunctionPerOutput, Likelihood):
     """``p(y | f) = exp(−|y − f|/scale)/(2 scale)``, with every integral in closed form.
 
     Arguments:

@@ -8,13 +8,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from stratagp.likelihoods.base import Likelihood
 from stratagp.likelihoods.scale import exp_moments, finite_exp
 from stratagp.likelihoods.single import OneFunction, number, refuse, single_column
 from stratagp.parameters import Parameter, Value
 from stratagp.types import Gaussian
 
 
-class Gamma(OneFunction):
+class Gamma(OneFunction, Likelihood):
     """``y ~ Gamma`` with mean ``e^f`` and the learnt ``shape`` ``a``: the standard deviation is ``e^f/√a``.
 
     >>> Gamma(shape=4.0).moments(torch.zeros(1, 1)).var.item()
@@ -68,7 +69,7 @@ class Gamma(OneFunction):
         return drawn.clamp_min(torch.finfo(f.dtype).tiny)
 
 
-class Exponential(OneFunction):
+class Exponential(OneFunction, Likelihood):
     """``p(y | f) = e^−f exp(−y e^−f)``: waiting times with mean ``e^f`` that do not age.
 
     >>> Exponential().moments(torch.zeros(1, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from stratagp.errors import InputError
-from stratagp.likelihoods.base import Likelihood, log_average
+from stratagp.likelihoods.base import log_average
 from stratagp.parameters import Parameter, Value, positive
 from stratagp.types import Gaussian
 
@@ -22,12 +23,16 @@ _CENTRAL = 4.0  # standard deviations of the belief that count where an expectat
 _BISECTIONS = 24
 
 
-class OneFunction(Likelihood):
-    """A likelihood of one latent function, with a log-concave (or nearly log-concave) ``p(y | f)``.
+class OneFunction(ABC):
+    """Beside :class:`~stratagp.likelihoods.Likelihood`: one latent function, with a (nearly) log-concave ``p(y | f)``.
 
     A count of 1000 tells ``log rate`` to 3 %, while fixed nodes lie 40 % of a standard deviation apart: the predictive
     density is summed over an even grid around the peak of ``p(y | f) N(f; mean, var)`` instead.
     """
+
+    @abstractmethod
+    def log_prob(self, y: Float[Tensor, "n p"], f: Float[Tensor, "*s n 1"]) -> Float[Tensor, "*s n"]:
+        """``log p(yₙ | fₙ)``."""
 
     def functions(self, outputs: int) -> int:
         """One, whatever the columns of an observation."""

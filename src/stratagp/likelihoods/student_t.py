@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from stratagp.errors import InputError
+from stratagp.likelihoods.base import Likelihood
 from stratagp.likelihoods.function_per_output import FunctionPerOutput
 from stratagp.parameters import Parameter, Value, positive
 from stratagp.types import Gaussian
@@ -29,7 +30,7 @@ _NODES = 96
 _DROP = 28.0  # what is left out is below e^−28 of the whole
 
 
-class StudentT(FunctionPerOutput):
+class StudentT(FunctionPerOutput, Likelihood):
     """``y = f + scale · t`` with ``t`` of ``dof`` degrees of freedom, above two so that the variance is finite.
 
     Arguments:

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from stratagp.likelihoods.base import Likelihood
 from stratagp.likelihoods.gaussian import gaussian_log_reciprocal
 from stratagp.likelihoods.scale import exp_moments, finite_exp
 from stratagp.likelihoods.single import OneFunction, number, refuse, with_second
@@ -20,7 +21,7 @@ from stratagp.parameters import Parameter, Value
 from stratagp.types import Gaussian
 
 
-class Weibull(OneFunction):
+class Weibull(OneFunction, Likelihood):
     """``S(t) = exp(−(t/e^f)^shape)``: times with scale ``e^f``, and a risk that grows with age for a shape above 1.
 
     >>> survived = torch.tensor([[2.0, 0.0]])  # no event until time 2
@@ -79,7 +80,7 @@ class Weibull(OneFunction):
         return finite_exp(f + torch.empty_like(f).exponential_(generator=generator).log() / self.shape)
 
 
-class LogNormal(OneFunction):
+class LogNormal(OneFunction, Likelihood):
     """``log t ~ N(f, noise)``: times with median ``e^f``.
 
     >>> LogNormal(0.5).quantiles(Gaussian(torch.zeros(1, 1), torch.ones(1, 1)), [0.5]).item()

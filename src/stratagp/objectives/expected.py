@@ -25,7 +25,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.kernels import Kernel
-from stratagp.kernels.expectations import WithExpectations, from_pairs, terms_of
+from stratagp.kernels.expectations import from_pairs, terms_of
 from stratagp.layers.inducing_moments import by_chunks, expected_mean
 from stratagp.linalg import cholesky
 from stratagp.types import Gaussian
@@ -108,7 +108,6 @@ def _chunk(
     kernel: Kernel, z: Tensor, prior_mean: Any, mean: Tensor, var: Tensor, y: Tensor, doubt: Tensor
 ) -> tuple[Tensor, ...]:
     """``R``, ``c``, ``ψ₀`` and the pairs of ``Ψ₂`` of some rows."""
-    assert isinstance(kernel, WithExpectations)
     q = Gaussian(mean, var)
     prior = expected_mean(prior_mean, q)
     residual = y - prior.mean[:, None]

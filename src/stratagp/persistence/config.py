@@ -18,15 +18,9 @@ MARK = "stratagp model"
 LARGEST_CONFIG = 2**28  # bytes
 _FIELDS = {"format", "version", "library", "about", "tensors", "objects", "checksum"}
 _HEAD = 1000  # bytes of a configuration that say whose it is
-_ABOUT: dict[str, type] = {
-    "class": str,
-    "inference": str,
-    "calibrated": str,
-    "columns": list,
-    "classes": list,
-    "arguments": dict,
-}
-_ABOUT |= {"categories": dict, "scaled": dict, "features": int, "bytes": int}  # what save writes
+_ABOUT: dict[str, type] = dict.fromkeys(("class", "inference", "calibrated"), str)  # what save writes
+_ABOUT |= dict.fromkeys(("columns", "classes"), list) | dict.fromkeys(("arguments", "categories", "scaled"), dict)
+_ABOUT |= dict.fromkeys(("features", "bytes"), int)
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -47,17 +41,13 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         if not all(isinstance(part, dict) for part in (about, library, tensors)):
             raise ModelFileError("its description is none")
         about = {**about, "bytes": tensors.get("bytes")}
-        for name, kind in _ABOUT.items():
-            _check_about(name, about.get(name), kind)
+        for name, value in about.items():
+            inside = value.values() if isinstance(value, dict) else [value]
+            texts = [text for part in inside if isinstance(part, list) for text in part]
+            right = value is None or type(value) is _ABOUT.get(name, type(value))
+            if not right or not all(isinstance(text, str) for text in texts):
+                raise ModelFileError(f"its description has something else than is due as {name!r}: save the model anew")
         return {**about, "library": library, "format": config["version"]}
-
-
-def _check_about(name: str, value: Any, kind: type) -> None:
-    """Refuse a part of a description of another type than ``save`` writes; one that is missing does no harm."""
-    inside = value.values() if name == "categories" and isinstance(value, dict) else [value]
-    texts = [text for part in inside if isinstance(part, list) for text in part]
-    if (value is not None and type(value) is not kind) or not all(isinstance(text, str) for text in texts):
-        raise ModelFileError(f"its description has something else than is due as {name!r}: save the model anew")
 
 
 def is_model(path: Path) -> bool:
@@ -97,7 +87,7 @@ def read_config(path: Path) -> dict[str, Any]:
         raise ModelFileError(f"it is no model: it has no {CONFIG}")
     if file.stat().st_size > LARGEST_CONFIG:
         raise ModelFileError(f"{CONFIG} has more than {LARGEST_CONFIG / 2**20:.0f} MB")
-    config = json.loads(file.read_bytes(), parse_constant=_refuse_constant, object_pairs_hook=_once)
+    config = json.loads(file.read_bytes())
     if not isinstance(config, dict) or config.get("format") != MARK:
         raise ModelFileError(f"{CONFIG} is not that of a StrataGP model")
     version = config.get("version")
@@ -110,14 +100,3 @@ def read_config(path: Path) -> dict[str, Any]:
     if config["checksum"] != checksum(config):
         raise ModelFileError(f"{CONFIG} was altered or damaged: its checksum is wrong")
     return config
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ModelFileError(f"{CONFIG} has a field twice")
-    return found
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ModelFileError(f"{CONFIG} has {name}, which is no JSON")

@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from stratagp.errors import ModelFileError
 from stratagp.kernels import Kernel, SimilarPairs
 from stratagp.linalg.interpolation import RegularGrid
+from stratagp.parameterised import held_by
+from stratagp.parameters import Parameter
 from stratagp.persistence.registry import classes
 
 _SMALL = 64  # kernel sizes, strides, paddings and pooled sides of torch's layers at most
@@ -24,7 +28,7 @@ _SMOOTHEST = 1e6  # the largest number of another kind in a kernel
 _OF_MANY = {"n_samples": 10**5, "max_steps": 10**5, "trials": 10**6, "positions": 10**4}
 _OF_MANY |= dict.fromkeys(("alphabet", "_size"), 0x110000)  # the letters that there are
 _OF_ANY = {"seed", "_seed", "random_state", "rows", "steps", "taken", "evaluations", "halvings"}
-_OF_ANY |= {"column", "columns", "index", "scale"}  # which are told, start generators, name a column, or multiply
+_OF_ANY |= {"column", "columns", "index", "scale", "lower_bound", "upper_bound"}  # which no loop goes by
 _PAIRS = 10**7  # features of one sequence under SimilarPairs
 _POINTS = 5000  # between which covariances are computed although the file holds no such matrix
 _COVARIANCES = 10**8  # of all functions of a layer
@@ -35,6 +39,7 @@ _SHARED, _MEETINGS = 10, 10**4  # times that objects are met on the average, and
 _GROWTH = 10**6  # values that shared lists may stand for, beside those that are written: to hash them takes as long
 _DEEPEST = 100  # lists in lists
 _ALIKE = 64  # members of a set that have one hash: each is compared with all others
+LONGEST = 10**6  # numbers of all ranges
 
 
 class Sizes:
@@ -45,21 +50,23 @@ class Sizes:
         self.axes = {n for tensor in full for n in tensor.shape}
         self.square = max((min(tensor.shape[-2:]) for tensor in full if tensor.dim() > 1), default=0)
 
-    def check(self, cls: type, key: str, value: Any) -> None:
+    def check(self, cls: type, key: str, value: object) -> None:
         """Refuse a whole number of an object that is neither modest nor the length of an axis.
 
         Options of estimators are free: training reads them, prediction does not. So are objects of other libraries.
         """
         if key in _OF_ANY or cls not in _own():
             return
-        most, count = _OF_MANY.get(key, _MODEST), _whole(value)
+        most, count = _OF_MANY.get(key, _MODEST), 0
+        with suppress(TypeError, ValueError, RuntimeError):
+            count = operator.index(value)  # type: ignore[arg-type]  # the number that a loop would go by, in an array too
         smooth = isinstance(value, float) and abs(value) > _SMOOTHEST and issubclass(cls, Kernel)
         if smooth or (abs(count) > most and count not in self.axes):
             limit = int(_SMOOTHEST) if smooth else most
             what = f"{key[:40]} of a {cls.__name__} is {str(value)[:40]}"
             raise ModelFileError(f"{what}: a model file has numbers up to {limit} there")
 
-    def check_points(self, owner: Any) -> None:
+    def check_points(self, owner: object) -> None:
         """Refuse sizes of an object that are fine one by one, but not together.
 
         A matrix between inducing points may be computed where the file holds one of that side, as of a full covariance,
@@ -67,9 +74,11 @@ class Sizes:
         """
         if type(owner) not in _own():
             return
-        kind, z, kernel = type(owner).__name__, getattr(owner, "z", None), getattr(owner, "kernel", None)
+        kind, held = type(owner).__name__, held_by(owner) if isinstance(owner, nn.Module) else {}
         if isinstance(owner, SimilarPairs) and owner.d * owner.positions * owner.root.shape[-1] ** 2 > _PAIRS:
             raise ModelFileError(f"d and positions of a {kind} ask for more than {_PAIRS} features of a sequence")
+        z, kernel = held.get("z"), held.get("kernel")
+        z = z.natural if isinstance(z, Parameter) else z
         points = z if isinstance(z, Tensor) and z.dim() > 1 else None
         count = owner.size if isinstance(owner, RegularGrid) else 0 if points is None else points.shape[-2]
         functions = 1
@@ -85,15 +94,7 @@ class Sizes:
 
 @cache
 def _own() -> frozenset[type]:
-    return frozenset(cls for cls in classes().values() if "get_params" not in dir(cls))
-
-
-def _whole(value: Any) -> int:
-    """The number that a loop would go by: also one that stands in an array."""
-    try:
-        return operator.index(value)
-    except (TypeError, ValueError, RuntimeError):
-        return 0
+    return frozenset(cls for cls in classes().values() if not issubclass(cls, BaseEstimator))
 
 
 def check_layer(layer: nn.Module) -> None:
@@ -118,21 +119,19 @@ class Allocations(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call a function of torch, unless the sizes that it is given are too large."""
-        kwargs, name = kwargs or {}, func.__name__
+        kwargs, name, asked = kwargs or {}, func.__name__, 0
         if name in _MAKERS:
             rest = args[1:] if args and isinstance(args[0], Tensor) else args
             given = kwargs.get("size", next((part for part in rest if isinstance(part, (tuple, list))), rest))
             sizes = [abs(n) for n in given if type(n) is int] * (2 if name == "eye" and len(rest) == 1 else 1)
             asked = sum(sizes) if name in ("arange", "linspace") else math.prod(sizes)
-            self._take(asked * (args[0].numel() if name in ("repeat", "tile") else 1), 0)
-        found = func(*args, **kwargs)
-        self._take(0, found.numel() if isinstance(found, Tensor) else 0)
-        return found
-
-    def _take(self, asked: int, made: int) -> None:
-        if max(asked, made) > self._left:
-            raise ModelFileError("its arguments ask for more memory than the file accounts for")
-        self._left -= made
+            asked *= args[0].numel() if name in ("repeat", "tile") else 1
+        if asked <= self._left:
+            found = func(*args, **kwargs)
+            self._left -= found.numel() if isinstance(found, Tensor) else 0
+            if self._left >= 0:
+                return found
+        raise ModelFileError("its arguments ask for more memory than the file accounts for")
 
 
 def refuse_growth(table: Any) -> None:

@@ -6,12 +6,11 @@ import os
 import platform
 import re
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -31,6 +30,13 @@ _ROWS = 2  # of the example, at most
 _SHOWN = 200  # letters of an argument in the description
 
 
+@runtime_checkable
+class Saveable(Protocol):
+    """What can be asked about a few rows, and must say the same when it was loaded."""
+
+    def _answers(self) -> dict[str, np.ndarray]: ...
+
+
 def save(model: Any, path: str | os.PathLike[str], overwrite: bool = False) -> None:
     """Save a fitted estimator as a folder of ``config.json`` and ``model.safetensors``; ``load`` gives it back.
 
@@ -38,25 +44,18 @@ def save(model: Any, path: str | os.PathLike[str], overwrite: bool = False) -> N
         model: a fitted estimator.
         path: the folder, which is made.
         overwrite: whether the files of a model that is there are replaced; other files in the folder stay.
-
-    >>> import tempfile
-    >>> from stratagp import GPRegressor
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save(GPRegressor().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]), f"{folder}/model")
-    ...     sorted(file.name for file in Path(folder, "model").iterdir())
-    ['config.json', 'model.safetensors']
     """
-    target, inner = Path(path), _inner(model)
+    inner = _inner(model)
     if not _is_fitted(model):
         raise InputError(f"save: this {type(model).__name__} is not fitted: call fit first")
-    if not hasattr(inner, "_answers"):
+    if not isinstance(inner, Saveable):
         kind = type(inner).__name__
         raise InputError(f"save: {kind}, which was calibrated, is no model of StrataGP: save it by itself")
-    check_target(target, overwrite)
+    check_target(Path(path), overwrite)
     encoder = Encoder(model, _answers(model))
     encoder.check()
-    config = {"library": dict(_versions()), "about": _about(model, inner), "objects": encoder.objects}
-    write_model(target, config, encoder.tensors.named)
+    config = {"library": _versions(), "about": _about(model, inner), "objects": encoder.objects}
+    write_model(Path(path), config, encoder.tensors.named)
 
 
 def load(path: str | os.PathLike[str], trust: Sequence[str] = ()) -> BaseEstimator:
@@ -80,7 +79,7 @@ def load(path: str | os.PathLike[str], trust: Sequence[str] = ()) -> BaseEstimat
     True
     """
     folder, trusted = Path(path), Trust(trust)
-    with reading(folder), _same_random_numbers():
+    with reading(folder), torch.random.fork_rng(devices=[]):
         config = read_config(folder)
         trusted.refuse_unknown(config["objects"])
         decoder = Decoder(config["objects"], read_tensors(folder, config["tensors"]), trusted)
@@ -92,16 +91,14 @@ def load(path: str | os.PathLike[str], trust: Sequence[str] = ()) -> BaseEstimat
     return model
 
 
-def _is_fitted(model: Any) -> bool:
+def _is_fitted(model: object) -> bool:
     return any(name.endswith("_") and not name.startswith("_") for name in vars(model))
 
 
 def _inner(model: Any) -> Any:
     """The model itself, or that which was calibrated, however often."""
     for _ in range(_CALIBRATIONS):
-        if not getattr(model, "calibrates", False):
-            break
-        model = vars(model).get("model")
+        model = vars(model).get("model") if getattr(model, "calibrates", False) else model
     return model
 
 
@@ -113,51 +110,43 @@ def _versions() -> dict[str, str]:
 
 def _about(model: Any, inner: Any) -> dict[str, Any]:
     """What people may want to know of a model; ``load`` reads none of it."""
-    own, inputs = vars(inner), vars(inner).get("inputs_")
-    encoder = getattr(inputs, "encoder", None)
+    own, inputs = {**vars(inner), **vars(model)}, vars(inner).get("inputs_")
+    encoder = None if inputs is None else inputs.encoder
     known = {} if encoder is None else encoder.categories
     given = model.get_params(deep=False).items()
     return {
         "class": type(model).__name__,
         "arguments": {name: _ADDRESS.sub("", repr(value))[:_SHOWN] for name, value in given},
-        "columns": [str(name) for name in getattr(model, "feature_names_in_", [])],
-        "features": getattr(model, "n_features_in_", None),
+        "columns": [str(name) for name in own.get("feature_names_in_", [])],
+        "features": own.get("n_features_in_"),
         "categories": {str(name): [str(value) for value in values] for name, values in known.items()},
-        "classes": [str(label) for label in getattr(model, "classes_", [])],
+        "classes": [str(label) for label in own.get("classes_", [])],
         "inference": own.get("inference_"),
-        "scaled": {"inputs": getattr(inputs, "centre", None) is not None, "targets": "scale_" in own},
+        "scaled": {"inputs": inputs is not None and inputs.centre is not None, "targets": "scale_" in own},
         "calibrated": None if inner is model else type(inner).__name__,
     }
 
 
-def _check_estimator(model: Any) -> None:
+def _check_estimator(model: object) -> None:
     inner = _inner(model)
-    for each in (model, inner):
-        if not all(hasattr(each, name) for name in ("get_params", "_answers")) or not _is_fitted(each):
-            raise ModelFileError("what it holds is no fitted estimator")
+    if not all(
+        isinstance(each, BaseEstimator) and isinstance(each, Saveable) and _is_fitted(each) for each in (model, inner)
+    ):
+        raise ModelFileError("what it holds is no fitted estimator")
     example, inputs = vars(inner).get("_example", ()), vars(inner).get("inputs_")
     views = example.values() if isinstance(example, dict) else example
-    for rows in views if getattr(inputs, "takes_views", False) and isinstance(example, (dict, list)) else [example]:
+    takes_views = inputs is not None and inputs.takes_views and isinstance(example, (dict, list))
+    for rows in views if takes_views else [example]:
         if len(rows) > _ROWS:
             raise ModelFileError(f"its test asks about {len(rows)} rows, but {_ROWS} are due")
 
 
 def _answers(model: Any) -> dict[str, np.ndarray]:
-    """What a model says about the first rows that it has seen."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"), _same_random_numbers():
+    """What a model says about the first rows that it has seen; random numbers of the process stay as they are."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore")
         found: dict[str, np.ndarray] = model._answers()
         return found
-
-
-@contextmanager
-def _same_random_numbers() -> Iterator[None]:
-    """Random numbers of the process stay as they are."""
-    state = torch.get_rng_state()
-    try:
-        yield
-    finally:
-        torch.set_rng_state(state)
 
 
 def _check_answers(model: Any, expected: Any) -> None:

@@ -12,15 +12,18 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import torch
 from sklearn.base import BaseEstimator
 from torch import nn
+from torch.distributions import constraints
 
 from stratagp.errors import InputError, ModelFileError
 
+CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList)  # whose parts have any name
 _PACKAGES = ("kernels", "likelihoods", "posteriors", "layers", "models", "recipes", "estimators")
 _MODULES = "means priors parameters networks types data.encoding data.missing data.scaling linalg.interpolation"
 _MODULES += " objectives.collapsed objectives.expected objectives.heteroscedastic objectives.sites"
@@ -28,6 +31,7 @@ _MODULES += " objectives.softmax_laplace objectives.vecchia training.curvature t
 _NOT = ("estimators.intake", "estimators.prediction_files")  # which open files
 _LAYERS = "AdaptiveAvgPool2d BatchNorm1d BatchNorm2d Conv2d Dropout ELU Embedding Flatten GELU Identity LayerNorm"
 _LAYERS += " LeakyReLU Linear MaxPool2d ModuleDict ModuleList ParameterList ReLU Sequential SiLU Sigmoid Softplus Tanh"
+_CONSTRAINTS = "greater_than interval less_than lower_cholesky real simplex"
 _OTHERS = "AnchoredObjects Anchors Codebook GaussianImputer ImageInputs ObjectInputs ObjectReader TableEncoder"
 _OTHERS += " TableInputs ViewInputs"
 _FUNCTIONS = ("fingerprint", "molecule_graph", "read_smiles")  # of kernels
@@ -37,7 +41,10 @@ _TORCH_FUNCTIONS = "abs asinh atan cos cosh erf exp expm1 log log1p log2 log10 r
 @cache
 def classes() -> dict[str, type]:
     """The classes that files may name, by their names there."""
-    found: dict[str, type] = {f"torch.nn.{name}": getattr(nn, name) for name in _LAYERS.split()}
+    found: dict[str, type] = {f"torch.nn.{name}": vars(nn)[name] for name in _LAYERS.split()}
+    for name in _CONSTRAINTS.split():
+        known = vars(constraints)[name]
+        found[f"torch.distributions.{name}"] = known if isinstance(known, type) else type(known)
     modules = [f"stratagp.{name}" for name in _MODULES.split()]
     for package in (importlib.import_module(f"stratagp.{name}") for name in _PACKAGES):
         modules += [info.name for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
@@ -57,44 +64,50 @@ def _is_held(cls: type) -> bool:
     return of_values or cls.__name__ in _OTHERS.split()
 
 
+def is_learnt(cls: type, name: str) -> bool:
+    """Whether objects of a class may have an attribute that their constructor does not set: what the ``fit`` of an
+    estimator learns, or a setting of its class that was changed; none that hides a method."""
+    own = inspect.getattr_static(cls, name, None)
+    if own is None:
+        allowed = (name.endswith("_") or name.startswith("_")) and not name.startswith("__")
+    else:
+        allowed = isinstance(own, (bool, int, float, str))
+    return allowed and issubclass(cls, BaseEstimator)
+
+
 @cache
 def functions() -> dict[str, Any]:
     """The functions that files may name."""
-    kernels = importlib.import_module("stratagp.kernels")
-    found = {f"stratagp.kernels.{name}": getattr(kernels, name) for name in _FUNCTIONS}
-    return {**found, **{f"torch.{name}": getattr(torch, name) for name in _TORCH_FUNCTIONS.split()}}
+    kernels = vars(importlib.import_module("stratagp.kernels"))
+    found = {f"stratagp.kernels.{name}": kernels[name] for name in _FUNCTIONS}
+    return found | {f"torch.{name}": vars(torch)[name] for name in _TORCH_FUNCTIONS.split()}
 
 
 @cache
 def _names() -> dict[Any, str]:
-    return {thing: name for table in (classes(), functions()) for name, thing in table.items()}
+    return {thing: name for name, thing in (classes() | functions()).items()}
 
 
 def name_of(thing: Any, where: str) -> str:
     """What a file calls a class or a function; ``where`` it was found is for the message."""
     if thing in _names():
         return _names()[thing]
-    module, qualname = thing.__module__, thing.__qualname__
-    if not module or "<" in qualname:
+    name = f"{thing.__module__}.{thing.__qualname__}"
+    if not thing.__module__ or "<" in name:
         what = "a class" if isinstance(thing, type) else "a function"
         raise InputError(
-            f"save: {where} is {what} without a name to import it by ({qualname}): define it at the top of a module, "
-            "where load can find it, or leave it out"
+            f"save: {where} is {what} without a name to import it by ({thing.__qualname__}): define it at the top of "
+            "a module, where load can find it, or leave it out"
         )
-    if module.split(".")[0] == "stratagp" or _imported(f"{module}.{qualname}", module) is not thing:
-        raise InputError(f"save: {where} is {module}.{qualname}, which a model file cannot hold: leave it out")
-    return f"{module}.{qualname}"
+    if name.startswith("stratagp.") or _imported(name) is not thing:
+        raise InputError(f"save: {where} is {name}, which a model file cannot hold: leave it out")
+    return name
 
 
-def _imported(name: str, module: str) -> Any:
-    """What a module has by a name; None where there is no such thing."""
-    try:
-        found = importlib.import_module(module)
-        for part in name[len(module) + 1 :].split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError):
-        return None
-    return found
+def _imported(name: str) -> Any:
+    """What a name with dots means; None where there is no such thing."""
+    with suppress(ImportError, AttributeError, ValueError):
+        return pkgutil.resolve_name(name)
 
 
 class Trust:
@@ -117,12 +130,10 @@ class Trust:
         """The class or function of a name that is covered; no other is imported."""
         if not self.covers(name):
             raise ModelFileError(f"it needs {name[:80]}, which is not part of StrataGP and was not trusted")
-        parts = name.split(".")
-        for cut in range(len(parts) - 1, 0, -1):
-            found = _imported(name, ".".join(parts[:cut]))
-            if isinstance(found, kind) and name_of(found, name) == name:
-                return found
-        raise ModelFileError(f"it needs {name}, which was trusted, but cannot be imported by that name")
+        found = _imported(name)
+        if not isinstance(found, kind) or name_of(found, name) != name:
+            raise ModelFileError(f"it needs {name}, which was trusted, but cannot be imported by that name")
+        return found
 
     def refuse_unknown(self, table: Any) -> None:
         """Name all classes and functions that are neither the library's nor trusted."""

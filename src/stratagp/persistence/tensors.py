@@ -1,7 +1,7 @@
-"""Tensors and arrays as named entries of a safetensors file, with their memory layout, and back.
+"""What the tensor file holds: tensors, arrays and states of generators, with their memory layout.
 
-Products of matrices may differ in the last bit with the layout of their factors, so that a transposed matrix comes
-back transposed. Tensors that share memory share it again. An array of texts is the bytes that it takes in memory.
+Products of matrices may differ in the last bit with the layout of their factors, so a transposed matrix comes back
+transposed. Tensors that share memory share it again. An array of texts is stored as the bytes it takes in memory.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from stratagp.persistence.values import Node, listed, size, text
 
 _NUMBERS = re.compile(r"[<|](b1|[iu][1248]|f[248])|<[mM]8\[\d*[A-Za-z]+\]")
 _TEXTS = re.compile(r"<U\d{1,6}|\|S\d{1,6}")
+_LAYOUT = {"shape", "stride", "offset"}
+_FLAGS = {"parameter", "gradient", "generator", "dtype", "texts"}
 _LAST_LETTER = 0x10FFFF
-_WASTE = 2  # times the size of a tensor that the memory it is a view of may have, to be stored as a whole
+_WASTE = 2  # a view of memory of more than so many times its size is stored alone
 _MOST_AXES = 16
 _LONGEST_NAME = 200  # letters; names of columns may have more
 
@@ -34,8 +36,14 @@ class TensorWriter:
         self._places: dict[tuple[int, torch.dtype], str] = {}
         self._held: list[Tensor] = []  # so that no address is used twice
 
-    def tensor(self, value: Tensor, where: str) -> Node:
-        """The node of a tensor, a parameter or a buffer."""
+    def node(self, value: object, where: str) -> dict[str, Any] | None:
+        """The node of what the tensor file holds; None of anything else."""
+        if isinstance(value, torch.Generator):
+            return {**self._place(value.get_state(), where), "generator": True}
+        if type(value) is np.ndarray and value.dtype.kind != "O":
+            return self._array(value, where)
+        if not isinstance(value, Tensor):
+            return None
         if value.layout is not torch.strided or value.is_complex() or value.is_quantized:
             raise InputError(f"save: {where} is a tensor of a kind that a model file cannot hold: make it dense")
         node = self._place(value.detach().cpu(), where)
@@ -46,38 +54,34 @@ class TensorWriter:
         self._held.append(value)
         memory = value.untyped_storage()
         key, room = (memory.data_ptr(), value.dtype), memory.nbytes() // value.element_size()
-        whole = value.is_contiguous() and value.storage_offset() == 0 and room == value.numel()
         if not value.numel() or key not in self._places:
-            where = self._free(where)
+            names = chain([where[:_LONGEST_NAME]], (f"{where[:_LONGEST_NAME]}.{i}" for i in count(len(self.named))))
+            name = next(name for name in names if name not in self.named)  # a key and its value are met at one place
+            whole = value.is_contiguous() and value.storage_offset() == 0 and room == value.numel()
             dense = all(step for step, n in zip(value.stride(), value.shape, strict=True) if n > 1)
             if not whole and (not dense or room > _WASTE * value.numel()):
-                self.named[where] = value.clone(memory_format=torch.contiguous_format)
-                return {"tensor": where}
-            self.named[where] = value if whole else torch.empty(0, dtype=value.dtype).set_(memory)
-            self._places[key] = where
+                self.named[name] = value.clone(memory_format=torch.contiguous_format)
+                return {"tensor": name}
+            self.named[name] = value if whole else torch.empty(0, dtype=value.dtype).set_(memory)
+            self._places[key] = name
         name = self._places[key]
         if self.named[name].shape == value.shape and self.named[name].stride() == value.stride():
             return {"tensor": name}
         layout = {"shape": list(value.shape), "stride": list(value.stride()), "offset": value.storage_offset()}
         return {"tensor": name, **layout}
 
-    def _free(self, where: str) -> str:
-        """A name that no tensor has: a key of a dictionary and its value are met at one place."""
-        names = chain([where[:_LONGEST_NAME]], (f"{where[:_LONGEST_NAME]}.{i}" for i in count(len(self.named))))
-        return next(name for name in names if name not in self.named)
-
-    def array(self, value: np.ndarray, where: str) -> Node:
+    def _array(self, value: np.ndarray, where: str) -> dict[str, Any]:
         """The node of an array of numbers, dates, durations or texts."""
-        shape, dtype = {}, value.dtype
-        if dtype.kind in "US":
-            dtype, shape = dtype.newbyteorder("<"), {"shape": list(value.shape)}
+        about: dict[str, Any] = {"dtype": value.dtype.str}
+        if value.dtype.kind in "US":
+            dtype = value.dtype.newbyteorder("<")
+            about = {"dtype": dtype.str, "texts": list(value.shape)}
             value = np.frombuffer(value.astype(dtype).tobytes(), np.uint8)
-        elif dtype.kind not in "biufmM" or dtype.itemsize > 8 or dtype.byteorder == ">":
-            raise InputError(f"save: {where} is an array of {dtype}, which a model file cannot hold: convert it")
+        elif value.dtype.kind not in "biufmM" or value.dtype.itemsize > 8 or value.dtype.byteorder == ">":
+            raise InputError(f"save: {where} is an array of {value.dtype}, which a model file cannot hold: convert it")
         held = value.view(_stored_as(value.dtype))
         plain = held.flags.writeable and min(held.strides, default=0) >= 0
-        stored = self.tensor(torch.from_numpy(held if plain else held.copy(order="K")), where)
-        return {"array": stored, "dtype": dtype.str, **shape}
+        return {**self._place(torch.from_numpy(held if plain else held.copy(order="K")), where), **about}
 
 
 def _stored_as(dtype: np.dtype) -> np.dtype:
@@ -86,70 +90,68 @@ def _stored_as(dtype: np.dtype) -> np.dtype:
 
 
 class TensorReader:
-    """Gives tensors back; each as a copy of its own, in aligned memory."""
+    """Gives tensors, arrays and generators back; memory is a copy of that of the file."""
 
     def __init__(self, named: dict[str, Tensor]) -> None:
         self.named = named
         self._made: dict[str, Tensor] = {}
         self._given: list[tuple[Tensor, Tensor]] = []
+        self._generators: dict[int, tuple[torch.Generator, Tensor]] = {}
 
     @property
     def unused(self) -> list[str]:
         """The names that nothing refers to."""
         return sorted(self.named.keys() - self._made.keys())
 
-    def _find(self, name: Any) -> Tensor:
-        if text(name) not in self.named:
-            raise ModelFileError(f"there is no tensor {name!r} in the tensor file")
+    def read(self, node: dict[str, Any]) -> Any:
+        """The tensor, array or generator of a node."""
+        layout, name = node.keys() & _LAYOUT, text(node["tensor"])
+        if not node.keys() <= {"tensor"} | _LAYOUT | _FLAGS or len(layout) not in (0, 3):
+            raise ModelFileError(f"the tensor {name[:80]!r} has unknown or missing fields")
+        if name not in self.named:
+            raise ModelFileError(f"there is no tensor {name[:80]!r} in the tensor file")
         if name not in self._made:
             self._made[name] = self.named[name].clone()
-        return self._made[name]
-
-    def tensor(self, node: dict[str, Any]) -> Tensor:
-        """The tensor of a node."""
-        layout = node.keys() & {"shape", "stride", "offset"}
-        known = {"tensor", "parameter", "gradient"} | layout
-        if not node.keys() <= known or len(layout) not in (0, 3):
-            raise ModelFileError(f"the tensor {str(node['tensor'])[:80]!r} has unknown or missing fields")
-        found = self._find(node["tensor"])
-        if layout:
-            found = _view(found, node)
+        found = _view(self._made[name], node) if layout else self._made[name]
+        if "dtype" in node:
+            return _array(found.numpy(), text(node["dtype"]), node.get("texts"))
+        if "generator" in node:
+            return self._generator(found)
         gradient = node.get("gradient") is True and found.is_floating_point()
         parameter = node.get("parameter") is True
         made = nn.Parameter(found, gradient) if parameter else found.view_as(found).requires_grad_(gradient)
         self._given.append((made, found))
         return made
 
+    def _generator(self, state: Tensor) -> torch.Generator:
+        made, memory = torch.Generator(), state.untyped_storage().data_ptr()
+        if memory in self._generators:
+            raise ModelFileError("two generators in it have one state")
+        self._generators[memory] = made, state
+        return made.set_state(state)
+
     def restore(self) -> None:
-        """Undo what was done to tensors since they were given."""
+        """Undo what constructors did to tensors and generators since they were given."""
         for name, memory in self._made.items():
             memory.copy_(self.named[name])
         for made, found in self._given:
             made.data = found
-
-    def array(self, node: dict[str, Any]) -> np.ndarray:
-        """The array of a node."""
-        kind, stored = text(node.get("dtype")), self.tensor(node["array"]).numpy()
-        if node.keys() == {"array", "dtype", "shape"} and _TEXTS.fullmatch(kind):
-            return _texts(stored, np.dtype(kind), [size(n) for n in listed(node["shape"])])
-        if (
-            node.keys() != {"array", "dtype"}
-            or not _NUMBERS.fullmatch(kind)
-            or stored.dtype != _stored_as(np.dtype(kind))
-        ):
-            raise ModelFileError(
-                f"an array of {kind[:40]!r} in it has unknown fields, or is a tensor of {stored.dtype}"
-            )
-        return stored.view(np.dtype(kind))
+        for generator, state in self._generators.values():
+            generator.set_state(state)
 
 
-def _texts(stored: np.ndarray, dtype: np.dtype, shape: list[int]) -> np.ndarray:
-    """The array of texts whose memory was stored."""
-    if stored.dtype != np.uint8 or stored.ndim != 1 or len(stored) != math.prod(shape) * dtype.itemsize:
-        raise ModelFileError("an array of texts in it has another size than its letters")
-    if dtype.kind == "U" and stored.view("<u4").max(initial=0) > _LAST_LETTER:
-        raise ModelFileError("an array of texts in it has letters that are none")
-    return stored.view(dtype).reshape(shape)
+def _array(stored: np.ndarray, kind: str, texts: Node) -> np.ndarray:
+    """An array of a type whose memory was stored."""
+    if texts is not None and _TEXTS.fullmatch(kind):
+        dtype, shape = np.dtype(kind), [size(n) for n in listed(texts)]
+        if stored.dtype != np.uint8 or stored.ndim != 1 or len(stored) != math.prod(shape) * dtype.itemsize:
+            raise ModelFileError("an array of texts in it has another size than its letters")
+        if dtype.kind == "U" and stored.view("<u4").max(initial=0) > _LAST_LETTER:
+            raise ModelFileError("an array of texts in it has letters that are none")
+        return stored.view(dtype).reshape(shape)
+    if texts is not None or not _NUMBERS.fullmatch(kind) or stored.dtype != _stored_as(np.dtype(kind)):
+        raise ModelFileError(f"an array of {kind[:40]!r} in it has unknown fields, or is a tensor of {stored.dtype}")
+    return stored.view(np.dtype(kind))
 
 
 def _view(stored: Tensor, node: dict[str, Any]) -> Tensor:

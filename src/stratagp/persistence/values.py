@@ -1,63 +1,85 @@
-"""Single values as JSON and back: what JSON has no word for is an object with one key that says what it is."""
+"""Values as JSON, and back.
+
+Numbers and texts stand for themselves. Any other single value is an object with one key, ``{"float": "nan"}``; a
+holder of other values is an object with one key and the list of its parts, ``{"tuple": [1, 2]}``.
+"""
 
 from __future__ import annotations
 
 import base64
-import datetime
+import importlib
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch.distributions import constraints
+from torch import Tensor, nn
 
+from stratagp.data.tables import is_pandas
 from stratagp.errors import InputError, ModelFileError
 from stratagp.parameters import Unset
+from stratagp.persistence.limits import LONGEST, refuse_alike
 
 Node = Any  # what JSON has: numbers, texts, lists, objects
 
 _LARGEST = 2**63  # whole numbers from here on are written as texts
-_DIGITS = 400
-_SCALARS = re.compile(r"[<>|=]([biuf][1248]|f16|[mM]8(\[\d*[A-Za-z]+\])?)")
+_WHOLE = re.compile(r"-?\d{1,400}")
+_DECIMALS = re.compile(r"-?(\d{1,400}(\.\d{1,400})?(E[+-]?\d{1,3})?|s?NaN|Infinity)")
+_FLOATS = re.compile(r"nan|-?inf")
+_SCALARS = re.compile(r"[<>|=]([biuf][1248]|f16|[mM]8(\[\d*[A-Za-z]+\])?|[US]\d{1,6})")
 _DEVICES = re.compile(r"[a-z]{1,20}(:\d{1,3})?")
-_TORCH = re.compile(r"float(16|32|64)|bfloat16|u?int8|int(16|32|64)|bool")
-_CONSTRAINTS = {name: type(getattr(constraints, name)) for name in ("real", "simplex", "lower_cholesky")}
-_CONSTRAINTS |= {name: getattr(constraints, name) for name in ("interval", "greater_than", "less_than")}
-_NAMES_OF_CONSTRAINTS = {kind: name for name, kind in _CONSTRAINTS.items()}
+_DTYPES = re.compile(r"float(16|32|64)|bfloat16|u?int8|int(16|32|64)|bool")
+_KEYS = (str, int, float, bool, bytes, type(None), tuple, frozenset, np.generic, Tensor, nn.Module)
 
 
-def is_single(value: Any) -> bool:
-    """Whether it is a value that a node of its own stands for, which holds no others."""
-    return value is None or type(value) in (bool, str, *_NAMES) or isinstance(value, tuple(_RARE.values()))
+class _Kind(NamedTuple):
+    type: type | None  # None of frames, which are known by what they can do
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
+def is_single(value: object) -> bool:
+    """Whether a value is written where it stands; all others are entries of the table."""
+    return value is None or type(value) in (bool, str, *_NAMES) or isinstance(value, np.generic)
 
 
 def write_value(value: Any) -> Node:
     """A single value as a node.
 
-    >>> write_value(1.5), write_value(float("nan")), write_value(slice(0, 3)), write_value(np.float32(0.5))
-    (1.5, {'float': 'nan'}, {'slice': [0, 3, None]}, {'number': ['<f4', 0.5]})
+    >>> write_value(1.5), write_value(float("nan"))
+    (1.5, {'float': 'nan'})
     """
     kind = type(value)
     whole = kind is int and -_LARGEST <= value < _LARGEST
     if value is None or kind in (bool, str) or whole or (kind is float and math.isfinite(value)):
         return value
-    name = _NAMES.get(kind) or next(name for name, rare in _RARE.items() if isinstance(value, rare))
-    return {name: _KINDS[name].write(value)}
+    name = _NAMES.get(kind, "scalar")
+    return {name: _SINGLE[name].write(value)}
 
 
 def read_value(node: Node) -> Any:
-    """The value of a node; raises whatever comes where its content is wrong.
-
-    >>> read_value({"slice": [0, 3, None]})
-    slice(0, 3, None)
-    """
+    """The value of a node; raises whatever comes where its content is wrong."""
     if node is None or type(node) in (bool, int, str, float):
         return node
     ((kind, content),) = node.items()
-    return _KINDS[kind].read(content)
+    return _SINGLE[kind].read(content)
+
+
+def parts_of(value: object) -> dict[str, list[Any]] | None:
+    """What a holder is made of, by the name of its kind; None of anything else.
+
+    >>> parts_of((1, 2))
+    {'tuple': [1, 2]}
+    """
+    name = _HOLDER_NAMES.get(type(value))
+    if name is None and not isinstance(value, nn.Module) and is_pandas(value):
+        name = "frame"
+    return None if name is None else {name: list(HOLDERS[name].write(value))}
 
 
 def number(node: Node) -> Any:
@@ -75,78 +97,108 @@ def text(node: Node, pattern: re.Pattern[str] | None = None) -> str:
     """A text of a modest length, which may have to match a pattern."""
     if not isinstance(node, str) or len(node) >= 1000:
         _refuse("something else where a short text is due")
-    return node if pattern is None or pattern.fullmatch(node) else _refuse(f"the unknown type {node[:40]!r}")
+    return node if pattern is None or pattern.fullmatch(node) else _refuse(f"the unknown value {node[:40]!r}")
 
 
-def listed(content: Any, count: int | None = None) -> list[Any]:
-    """A list, of so many parts if it is said; refuses all else."""
-    right = isinstance(content, list) and count in (None, len(content))
-    return list(content) if right else _refuse("something else where a list is due")
+def listed(content: Node) -> list[Any]:
+    """A list; refuses all else."""
+    return list(content) if isinstance(content, list) else _refuse("something else where a list is due")
 
 
 def _refuse(what: str) -> Any:
     raise ModelFileError(f"it has {what}")
 
 
-def _write_scalar(value: Any) -> Node:
-    return [value.dtype.str, write_value((value.astype(np.int64) if value.dtype.kind in "mM" else value).item())]
-
-
 def _read_scalar(content: Any) -> Any:
-    dtype, value = np.dtype(text(content[0], _SCALARS)), number(content[1])
-    return np.array(value, dtype=np.int64).astype(dtype)[()] if dtype.kind in "mM" else dtype.type(value)
+    dtype, memory = np.dtype(text(content[0], _SCALARS)), base64.b64decode(content[1], validate=True)
+    if len(memory) != dtype.itemsize:
+        _refuse("a number or text of another size than its type")
+    return np.ndarray((), dtype, memory)[()] if memory else dtype.type()
 
 
-def _read_text(content: Any) -> Any:
-    kind, value = content
-    made = np.str_(value) if "U" in text(kind) else np.bytes_(value.encode("latin-1"))
-    return made if made.dtype.str == kind else _refuse("a text of another length than its type")
-
-
-def _write_constraint(value: Any) -> Node:
-    if type(value) not in _NAMES_OF_CONSTRAINTS:
-        raise InputError(f"save: a model file cannot hold the constraint {value}")
-    return [_NAMES_OF_CONSTRAINTS[type(value)], *(write_value(float(bound)) for bound in vars(value).values())]
-
-
-def _read_int(content: Any) -> int:
-    return int(content) if len(text(content)) <= _DIGITS else _refuse("a whole number of too many digits")
-
-
-def _read_decimal(content: Any) -> Decimal:
-    found = Decimal(text(content))
-    return found if not found.is_finite() or abs(found.adjusted()) <= _DIGITS else _refuse("a decimal that is too long")
-
-
-class _Kind(NamedTuple):
-    type: type
-    write: Callable[[Any], Node]
-    read: Callable[[Any], Any]
-
-
-_KINDS: dict[str, _Kind] = {
-    "int": _Kind(int, str, _read_int),
-    "float": _Kind(float, repr, lambda c: float(c) if c in ("nan", "inf", "-inf") else _refuse("an unknown number")),
-    "open": _Kind(Unset, lambda v: write_value(float(v)), lambda c: Unset(number(c))),
+_SINGLE: dict[str, _Kind] = {
+    "int": _Kind(int, str, lambda c: int(text(c, _WHOLE))),
+    "float": _Kind(float, repr, lambda c: float(text(c, _FLOATS))),
+    "unset": _Kind(Unset, lambda v: write_value(float(v)), lambda c: Unset(number(c))),
     "bytes": _Kind(bytes, lambda v: base64.b64encode(v).decode(), lambda c: base64.b64decode(c, validate=True)),
-    "slice": _Kind(
-        slice, lambda v: [v.start, v.stop, v.step], lambda c: slice(*(n if n is None else number(n) for n in c))
-    ),
-    "dtype": _Kind(torch.dtype, lambda v: str(v).removeprefix("torch."), lambda c: getattr(torch, text(c, _TORCH))),
+    "dtype": _Kind(torch.dtype, lambda v: str(v).removeprefix("torch."), lambda c: getattr(torch, text(c, _DTYPES))),
     "device": _Kind(torch.device, str, lambda c: torch.device(text(c, _DEVICES))),
-    "date": _Kind(datetime.date, datetime.date.isoformat, datetime.date.fromisoformat),
-    "datetime": _Kind(datetime.datetime, datetime.datetime.isoformat, datetime.datetime.fromisoformat),
-    "timedelta": _Kind(
-        datetime.timedelta, lambda v: [v.days, v.seconds, v.microseconds], lambda c: datetime.timedelta(*c)
-    ),
-    "decimal": _Kind(Decimal, str, _read_decimal),
-    "text": _Kind(
-        np.character, lambda v: [v.dtype.str, str(v, "latin-1") if isinstance(v, bytes) else str(v)], _read_text
-    ),
-    "number": _Kind(np.generic, _write_scalar, _read_scalar),
-    "constraint": _Kind(
-        constraints.Constraint, _write_constraint, lambda c: _CONSTRAINTS[c[0]](*(float(number(n)) for n in c[1:]))
-    ),
+    "date": _Kind(date, date.isoformat, date.fromisoformat),
+    "datetime": _Kind(datetime, datetime.isoformat, datetime.fromisoformat),
+    "timedelta": _Kind(timedelta, lambda v: [v.days, v.seconds, v.microseconds], lambda c: timedelta(*c)),
+    "decimal": _Kind(Decimal, str, lambda c: Decimal(text(c, _DECIMALS))),
+    "scalar": _Kind(np.generic, lambda v: [v.dtype.str, base64.b64encode(v.tobytes()).decode()], _read_scalar),
 }
-_NAMES = {kind.type: name for name, kind in _KINDS.items()}
-_RARE = {name: _KINDS[name].type for name in ("text", "number", "constraint")}  # whose classes have others below
+_NAMES = {kind.type: name for name, kind in _SINGLE.items()}
+
+
+def _in_order(values: Iterable[Any]) -> list[Any]:
+    return sorted(values, key=lambda value: (type(value).__name__, repr(value)))
+
+
+def _keys(values: list[Any]) -> list[Any]:
+    if not all(isinstance(value, _KEYS) for value in values):
+        raise ModelFileError("a set in it, or a dictionary, holds what cannot be a key")
+    refuse_alike(values)
+    return values
+
+
+def _write_range(value: range) -> list[int]:
+    if value and (value[-1] - value[0]) // value.step >= LONGEST:
+        raise InputError(f"save: {value} is a range of more than {LONGEST} numbers: give a slice")
+    return [value.start, value.stop, value.step]
+
+
+def _read_dict(parts: list[Any]) -> dict[Any, Any]:
+    half = len(parts) // 2
+    return dict(zip(_keys(parts[:half]), parts[half:], strict=True))
+
+
+def _read_array(parts: list[Any]) -> np.ndarray:
+    shape, *values = parts
+    found = np.empty(len(values), dtype=object)
+    for i, value in enumerate(values):
+        found[i] = value
+    return found.reshape([size(n) for n in shape])
+
+
+def _write_frame(frame: Any) -> Iterable[Any]:
+    """The names of columns, and their values, as plain arrays that an encoder of tables reads like those of pandas."""
+    yield list(frame.columns)
+    for _, column in frame.items():
+        kind = str(column.dtype)
+        if kind.startswith("datetime64[") and "," in kind:  # of a time zone
+            column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+        yield np.asarray(column.astype(object) if kind == "category" else column)
+
+
+def _read_frame(parts: list[Any]) -> Any:
+    names, *columns = parts
+    if not all(isinstance(column, np.ndarray) and column.ndim == 1 for column in columns):
+        raise ModelFileError("a column of a frame in it is no column")
+    if len({len(column) for column in columns}) > 1 or len(columns) != len(names):
+        raise ModelFileError("a frame in it has columns of different lengths, or names for others")
+    return importlib.import_module("pandas").DataFrame(dict(enumerate(columns))).set_axis(names, axis=1)
+
+
+def _read_random_state(parts: list[Any]) -> np.random.RandomState:
+    kind, words, place, has_next, following = parts
+    made = np.random.RandomState(0)
+    made.set_state((text(kind), words, size(place, 625), size(has_next, 2), float(number(following))))
+    return made
+
+
+HOLDERS: dict[str, _Kind] = {
+    "list": _Kind(list, list, list),
+    "tuple": _Kind(tuple, list, tuple),
+    "set": _Kind(set, _in_order, lambda parts: set(_keys(parts))),
+    "frozenset": _Kind(frozenset, _in_order, lambda parts: frozenset(_keys(parts))),
+    "dict": _Kind(dict, lambda v: [*v, *v.values()], _read_dict),
+    "slice": _Kind(slice, lambda v: [v.start, v.stop, v.step], lambda parts: slice(*parts)),
+    "range": _Kind(range, _write_range, lambda parts: range(*map(number, parts))),
+    "array": _Kind(np.ndarray, lambda v: [v.shape, *v.ravel().tolist()], _read_array),
+    "frame": _Kind(None, _write_frame, _read_frame),
+    "partial": _Kind(partial, lambda v: [v.func, v.args, v.keywords], lambda p: partial(p[0], *p[1], **p[2])),
+    "random_state": _Kind(np.random.RandomState, lambda v: v.get_state(), _read_random_state),
+}
+_HOLDER_NAMES = {**{kind.type: name for name, kind in HOLDERS.items()}, torch.Size: "tuple"}

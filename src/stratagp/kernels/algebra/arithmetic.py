@@ -12,7 +12,7 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.kernels.base import Kernel
-from stratagp.kernels.expectations import Term, WithExpectations, multiply, terms_of
+from stratagp.kernels.expectations import Term, multiply, terms_of
 from stratagp.kernels.feature_maps import FeatureMap, Rng, WaveFeatures, multiplied, wave_terms
 from stratagp.kernels.stationary.constant import Constant
 from stratagp.parameters import positive
@@ -30,7 +30,7 @@ def _flatten(kind: type[Kernel], parts: Sequence[Kernel]) -> list[Kernel]:
     return [leaf for part in parts for leaf in (part.parts if type(part) is kind else [part])]
 
 
-class Sum(WithExpectations):
+class Sum(Kernel):
     """``k(x, z) = Σ kᵢ(x, z)``: the sum of independent processes. A number adds a learnt constant.
 
     >>> from stratagp import kernels as k
@@ -75,7 +75,7 @@ class Sum(WithExpectations):
         return " + ".join(part.describe() for part in self.parts)
 
 
-class Product(WithExpectations):
+class Product(Kernel):
     """``k(x, z) = Π kᵢ(x, z)``. A number scales the kernel and stays fixed, since kernels have variances of their own.
 
     >>> from stratagp import kernels as k
@@ -122,7 +122,7 @@ class Product(WithExpectations):
         return " * ".join(parenthesise(part, (Sum,)) for part in self.parts)
 
 
-class Power(WithExpectations):
+class Power(Kernel):
     """``k(x, z)^p`` for a whole number ``p ≥ 1``; other powers of a kernel need not be positive definite.
 
     >>> from stratagp import kernels as k

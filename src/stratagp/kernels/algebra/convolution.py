@@ -18,7 +18,7 @@ from torch import Tensor
 from stratagp.errors import InputError, UnsupportedError
 from stratagp.kernels.algebra.arithmetic import Sum
 from stratagp.kernels.base import Kernel
-from stratagp.kernels.expectations import Term, WithExpectations, row
+from stratagp.kernels.expectations import Term, row
 from stratagp.kernels.feature_maps import FeatureMap, Rng, Wave, WaveFeatures, WaveTerm, check_request
 from stratagp.kernels.spectral import normal
 from stratagp.kernels.stationary.constant import Constant
@@ -30,7 +30,7 @@ from stratagp.parameters import Parameter, Value, per_column
 _DIAG_POINTS = 256
 
 
-class Smoothed(WithExpectations):
+class Smoothed(Kernel):
     """An RBF process smoothed by a normalised Gaussian of standard deviation ``width``, in closed form.
 
     With ``L_d = ℓ_d² + 2 width_d²``,

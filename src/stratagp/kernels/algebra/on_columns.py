@@ -12,13 +12,13 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.kernels.algebra.arithmetic import parenthesise
 from stratagp.kernels.base import Kernel
-from stratagp.kernels.expectations import Term, WithExpectations, spread, terms_of
+from stratagp.kernels.expectations import Term, spread, terms_of
 from stratagp.kernels.feature_maps import FeatureMap, Rng, composed
 
 _MANY = 12  # columns, above which not all are printed
 
 
-class OnColumns(WithExpectations):
+class OnColumns(Kernel):
     """A kernel on some of the columns: ``k(x[columns], z[columns])``. Written ``kernel.on(columns)``.
 
     A sum of such kernels is a direct sum, a product a tensor product. Names wait for :meth:`Kernel.bind`.

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.kernels.base import Kernel
-from stratagp.kernels.expectations import Term, WithExpectations, row
+from stratagp.kernels.expectations import Term, row
 from stratagp.kernels.feature_maps import FeatureMap, Rng, Wave, check_request, drawn_features
 from stratagp.parameters import UNSET, Parameter, Value, per_column, positive
 
 
-class Linear(WithExpectations):
+class Linear(Kernel):
     """``k(x, z) = Σ_d v_d x_d z_d``: linear functions through the origin, Bayesian linear regression.
 
     Arguments:

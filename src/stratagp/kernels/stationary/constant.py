@@ -11,13 +11,13 @@ from torch import Tensor
 
 from stratagp.errors import UnsupportedError
 from stratagp.kernels.base import Kernel
-from stratagp.kernels.expectations import Term, WithExpectations
+from stratagp.kernels.expectations import Term
 from stratagp.kernels.feature_maps import FeatureMap, Rng, Wave, check_request, drawn_features
 from stratagp.kernels.stationary.scaled_distance import constant_diag
 from stratagp.parameters import UNSET, Parameter, Value, positive
 
 
-class Constant(WithExpectations):
+class Constant(Kernel):
     """``k(x, z) = variance``: functions that are constant, at an unknown height.
 
     >>> import torch

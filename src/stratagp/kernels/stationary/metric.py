@@ -11,7 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import InputError
-from stratagp.kernels.expectations import Term, WithExpectations
+from stratagp.kernels.base import Kernel
+from stratagp.kernels.expectations import Term
 from stratagp.kernels.feature_maps import FeatureMap, Rng, Wave, check_request, drawn_features
 from stratagp.kernels.spectral import normal
 from stratagp.kernels.stationary.scaled_distance import constant_diag
@@ -19,7 +20,7 @@ from stratagp.linalg import gaussian_kernel
 from stratagp.parameters import UNSET, Parameter, Value, lower_cholesky, positive
 
 
-class MetricRBF(WithExpectations):
+class MetricRBF(Kernel):
     """``k(x, z) = variance · exp(−½ (x−z)ᵀ J⁻¹ (x−z))`` with a full symmetric positive definite metric ``J``.
 
     The parameter is the lower triangular factor ``W`` of ``J⁻¹ = W Wᵀ``, so the kernel is the RBF of ``Wᵀx``,

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from stratagp.errors import UnsupportedError
 from stratagp.kernels.base import Kernel
-from stratagp.kernels.expectations import Term, WithExpectations, row
+from stratagp.kernels.expectations import Term, row
 from stratagp.kernels.feature_maps import FeatureMap, Rng, Wave, check_request, drawn_features
 from stratagp.kernels.spectral import (
     gamma_scale,
@@ -102,7 +102,7 @@ def constant_diag(variance: Float[Tensor, "..."], x: Float[Tensor, "*qx n d"]) -
     return value.expand(*torch.broadcast_shapes(value.shape[:-1], x.shape[:-2]), x.shape[-2])
 
 
-class RBF(WithExpectations, Stationary):
+class RBF(Stationary):
     """The squared exponential, ``k(x, z) = variance · exp(−½ r²)``: infinitely smooth functions.
 
     >>> RBF(lengthscale=0.5)(torch.tensor([[0.0]]), torch.tensor([[1.0]])).item()

@@ -8,7 +8,7 @@ A sequence too short for any feature is alike to others of its sort alone.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from math import comb
@@ -17,12 +17,10 @@ from typing import Any
 from scipy import sparse
 
 from stratagp.errors import InputError
-from stratagp.kernels.objects.base import ObjectKernel
 from stratagp.kernels.objects.counted import Counted
 from stratagp.kernels.settings import whole
 from stratagp.kernels.strings.patterns import Pattern, count_patterns
 from stratagp.kernels.strings.symbols import Symbols, encode
-from stratagp.parameters import UNSET, Parameter, Value
 
 _MOST_SYMBOLS = 10**6  # of all patterns together
 _FEW = 20  # of a choice that is counted; there are more than a million larger ones
@@ -30,10 +28,10 @@ _FEW = 20  # of a choice that is counted; there are more than a million larger o
 Unknown = Hashable | AbstractSet[Hashable] | list[Hashable]
 
 
-class StringKernel(ObjectKernel):
-    """A kernel on sequences that reads symbols by the patterns of a subclass.
+class Sequences(ABC):
+    """Beside :class:`~stratagp.kernels.ObjectKernel`: a kernel that reads symbols of sequences by patterns.
 
-    Arguments:
+    Arguments that all such kernels share:
         unknown: a symbol, or a set of symbols, that is like nothing: a feature that would read it is skipped. Gaps and
             stars read nothing. Symbols of bytes are numbers.
         positions: into how many parts of equal length each sequence is cut; with more than one, features are told
@@ -41,17 +39,12 @@ class StringKernel(ObjectKernel):
         variance, lengthscale, normalise: as of every :class:`~stratagp.kernels.ObjectKernel`.
     """
 
+    normalise: bool
+    unknown: Unknown
+    positions: int
     once = False  # whether patterns that read the same from one start count as one
 
-    def __init__(
-        self,
-        unknown: Unknown = None,
-        positions: int = 1,
-        variance: Value | Parameter = UNSET,
-        lengthscale: Value | Parameter | None = None,
-        normalise: bool = True,
-    ) -> None:
-        super().__init__(variance, lengthscale, normalise)
+    def _read(self, unknown: Unknown, positions: int) -> None:
         skipped_symbols(unknown)
         self.unknown, self.positions = unknown, whole(positions, "positions")
 
@@ -71,12 +64,20 @@ class StringKernel(ObjectKernel):
 
     def _settings(self) -> str:
         shown = [self._own_settings(), "" if self.unknown is None else f"unknown={self.unknown!r}"]
-        shown += ["" if self.positions == 1 else f"positions={self.positions}", super()._settings()]
-        return ", ".join(filter(None, shown))
+        shown += ["" if self.positions == 1 else f"positions={self.positions}"]
+        return ", ".join(filter(None, [*shown, "" if self.normalise else "normalise=False"]))
 
     @abstractmethod
     def _own_settings(self) -> str:
         """As in :meth:`~stratagp.kernels.Kernel._settings`, without the options that all share."""
+
+
+class CountedPatterns(Counted, Sequences):
+    """Beside :class:`~stratagp.kernels.ObjectKernel`: the inner product of counts of patterns."""
+
+    def counts(self, objects: Sequence[Any]) -> sparse.csr_array:
+        """The weighted number of times that each sequence has each feature."""
+        return count_patterns(self.encode(objects), self.patterns(), self.positions, self.once)
 
 
 def skipped_symbols(unknown: Unknown) -> AbstractSet[Hashable]:
@@ -110,11 +111,3 @@ def refuse_many(patterns: int, symbols: int, most: int, remedy: str) -> None:
     if patterns > most or patterns * symbols > _MOST_SYMBOLS:
         most = min(most, _MOST_SYMBOLS // max(1, symbols))
         raise InputError(f"more than {most} words with gaps are too many: {remedy}")
-
-
-class CountingKernel(Counted, StringKernel):
-    """A string kernel that is the inner product of its counts."""
-
-    def counts(self, objects: Sequence[Any]) -> sparse.csr_array:
-        """The weighted number of times that each sequence has each feature."""
-        return count_patterns(self.encode(objects), self.patterns(), self.positions, self.once)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import combinations, product
 
 from stratagp.errors import InputError
+from stratagp.kernels.objects.base import ObjectKernel
 from stratagp.kernels.settings import share, whole
-from stratagp.kernels.strings.base import CountingKernel, Unknown, choices, refuse_many
+from stratagp.kernels.strings.base import CountedPatterns, Unknown, choices, refuse_many
 from stratagp.kernels.strings.patterns import Pattern
 from stratagp.parameters import UNSET, Parameter, Value
 
@@ -14,7 +15,7 @@ _MOST = 2 * 10**4  # patterns of one kind
 _MOST_KINDS = 10**4
 
 
-class Gapped(CountingKernel):
+class Gapped(CountedPatterns, ObjectKernel):
     """Words of ``k`` symbols that stand in a window of ``g``, in order but with gaps.
 
     ``φ_w(a)`` is the number of windows of ``g`` symbols that contain ``w`` at all. With a ``decay``, every way in which
@@ -38,7 +39,8 @@ class Gapped(CountingKernel):
         lengthscale: Value | Parameter | None = None,
         normalise: bool = True,
     ) -> None:
-        super().__init__(unknown, positions, variance, lengthscale, normalise)
+        super().__init__(variance, lengthscale, normalise)
+        self._read(unknown, positions)
         self.g, self.k = whole(g, "g"), whole(k, "k")
         self.decay = None if decay is None else share(decay, "decay")
         self.once = decay is None
@@ -59,7 +61,7 @@ class Gapped(CountingKernel):
         return f"g={self.g}, k={self.k}" + ("" if self.decay is None else f", decay={self.decay:g}")
 
 
-class Double(CountingKernel):
+class Double(CountedPatterns, ObjectKernel):
     """Pairs of words of ``k`` symbols with a gap of ``0 … d − 1`` symbols between them; the gap is part of the feature.
 
     The sparse spatial sample kernel of Kuksa, Huang and Pavlovic for two samples: ``φ_{v,g,w}(a)`` is the number of
@@ -81,7 +83,8 @@ class Double(CountingKernel):
         lengthscale: Value | Parameter | None = None,
         normalise: bool = True,
     ) -> None:
-        super().__init__(unknown, positions, variance, lengthscale, normalise)
+        super().__init__(variance, lengthscale, normalise)
+        self._read(unknown, positions)
         self.k, self.d = whole(k, "k"), whole(d, "d")
         check_samples(2, self.k, self.d)
 
@@ -93,7 +96,7 @@ class Double(CountingKernel):
         return f"k={self.k}, d={self.d}"
 
 
-class Triple(CountingKernel):
+class Triple(CountedPatterns, ObjectKernel):
     """Three words of ``k`` symbols with gaps of ``0 … d − 1`` symbols between them; the gaps are part of the feature.
 
     ``Triple(1, 3)`` counts ordered triples of symbols, each at most 3 after the one before.
@@ -113,7 +116,8 @@ class Triple(CountingKernel):
         lengthscale: Value | Parameter | None = None,
         normalise: bool = True,
     ) -> None:
-        super().__init__(unknown, positions, variance, lengthscale, normalise)
+        super().__init__(variance, lengthscale, normalise)
+        self._read(unknown, positions)
         self.k, self.d = whole(k, "k"), whole(d, "d")
         check_samples(3, self.k, self.d)
 
@@ -141,7 +145,7 @@ def samples(count: int, k: int, d: int) -> list[Pattern]:
     return made
 
 
-class GappyPair(CountingKernel):
+class GappyPair(CountedPatterns, ObjectKernel):
     """Pairs of words of ``k`` symbols with at most ``m`` symbols between them: ``Double(k, m + 1)`` by another name.
 
     >>> GappyPair(1, 1, normalise=False)(["abc"], ["abc", "ac", "ab"]).tolist()  # ab, bc, a.c
@@ -159,7 +163,8 @@ class GappyPair(CountingKernel):
         lengthscale: Value | Parameter | None = None,
         normalise: bool = True,
     ) -> None:
-        super().__init__(unknown, positions, variance, lengthscale, normalise)
+        super().__init__(variance, lengthscale, normalise)
+        self._read(unknown, positions)
         self.k, self.m = whole(k, "k"), whole(m, "m", 0)
         check_samples(2, self.k, self.m + 1)
 

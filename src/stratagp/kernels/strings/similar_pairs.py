@@ -11,9 +11,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from stratagp.errors import InputError
-from stratagp.kernels.objects.base import KernelCache
+from stratagp.kernels.objects.base import KernelCache, ObjectKernel
 from stratagp.kernels.settings import whole
-from stratagp.kernels.strings.base import StringKernel, Unknown, skipped_symbols
+from stratagp.kernels.strings.base import Sequences, Unknown, skipped_symbols
 from stratagp.kernels.strings.gaps import samples
 from stratagp.kernels.strings.patterns import Pattern
 from stratagp.kernels.strings.symbols import Symbols, encode
@@ -23,7 +23,7 @@ _CELLS = 2**24  # of counts of pairs, at once
 _SHOWN = 40  # symbols of a message
 
 
-class SimilarPairs(StringKernel):
+class SimilarPairs(Sequences, ObjectKernel):
     """Pairs of symbols at distances ``1 … d``, where pairs of similar symbols count as partly the same.
 
     With ``N_g(a)`` the matrix of how often each symbol stands ``g`` places before each other one in ``a``, and ``S``
@@ -60,7 +60,8 @@ class SimilarPairs(StringKernel):
         lengthscale: Value | Parameter | None = None,
         normalise: bool = True,
     ) -> None:
-        super().__init__(unknown, positions, variance, lengthscale, normalise)
+        super().__init__(variance, lengthscale, normalise)
+        self._read(unknown, positions)
         self.named = similarity if isinstance(similarity, str) else None
         matrix, self.symbols = _checked(similarity, symbols)
         self.d = whole(d, "d")

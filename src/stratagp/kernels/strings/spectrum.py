@@ -14,10 +14,10 @@ from scipy import sparse
 from torch import Tensor
 
 from stratagp.errors import InputError
-from stratagp.kernels.objects.base import KernelCache
+from stratagp.kernels.objects.base import KernelCache, ObjectKernel
 from stratagp.kernels.objects.counted import gram, squared_norms
 from stratagp.kernels.settings import share, whole
-from stratagp.kernels.strings.base import CountingKernel, StringKernel, Unknown, choices, refuse_many, skipped_symbols
+from stratagp.kernels.strings.base import CountedPatterns, Sequences, Unknown, choices, refuse_many, skipped_symbols
 from stratagp.kernels.strings.patterns import Pattern, count_patterns
 from stratagp.kernels.strings.symbols import Symbols, encode
 from stratagp.parameters import UNSET, Parameter, Value
@@ -27,7 +27,7 @@ _MOST_KINDS = 10**4  # ways to put stars
 _MOST_STARS = 13  # at most m stars of m or more symbols can be put in 2^m ways at least
 
 
-class Spectrum(CountingKernel):
+class Spectrum(CountedPatterns, ObjectKernel):
     """``s(a, b) = Σ_w |a|_w |b|_w`` over all words ``w`` of ``k`` symbols, ``|a|_w`` times that ``w`` stands in ``a``.
 
     >>> Spectrum(2)(["abab", "ab"]).detach()  # 2 ab + ba, and ab
@@ -45,7 +45,8 @@ class Spectrum(CountingKernel):
         lengthscale: Value | Parameter | None = None,
         normalise: bool = True,
     ) -> None:
-        super().__init__(unknown, positions, variance, lengthscale, normalise)
+        super().__init__(variance, lengthscale, normalise)
+        self._read(unknown, positions)
         self.k = whole(k, "k")
 
     def patterns(self) -> list[Pattern]:
@@ -56,7 +57,7 @@ class Spectrum(CountingKernel):
         return f"k={self.k}"
 
 
-class Wildcard(CountingKernel):
+class Wildcard(CountedPatterns, ObjectKernel):
     """Words of ``k`` symbols of which up to ``m`` may be a star; each star costs a factor ``decay``.
 
     ``φ_w(a) = decay^(stars of w) · number of words of a that agree with w outside its stars``.
@@ -77,7 +78,8 @@ class Wildcard(CountingKernel):
         lengthscale: Value | Parameter | None = None,
         normalise: bool = True,
     ) -> None:
-        super().__init__(unknown, positions, variance, lengthscale, normalise)
+        super().__init__(variance, lengthscale, normalise)
+        self._read(unknown, positions)
         self.k, self.m, self.decay = whole(k, "k"), whole(m, "m", 0), share(decay, "decay")
         if self.m >= self.k:
             raise InputError(f"m must be less than k={k}, got {m}: a word needs a symbol")
@@ -104,7 +106,7 @@ def starred(k: int, m: int, decay: float = 1.0, solid: bool = False) -> list[Pat
     return [Pattern(left, k, decay ** (k - len(left)), kind, solid) for kind, left in enumerate(kept)]
 
 
-class Mismatch(StringKernel):
+class Mismatch(Sequences, ObjectKernel):
     """Words of ``k`` symbols, each counted also for all words over the alphabet that differ in at most ``m`` places.
 
     ``φ_w(a)`` is the number of words of ``a`` at a Hamming distance of at most ``m`` from ``w``, and so
@@ -132,7 +134,8 @@ class Mismatch(StringKernel):
         lengthscale: Value | Parameter | None = None,
         normalise: bool = True,
     ) -> None:
-        super().__init__(unknown, positions, variance, lengthscale, normalise)
+        super().__init__(variance, lengthscale, normalise)
+        self._read(unknown, positions)
         self.k, self.m = whole(k, "k"), whole(m, "m", 0)
         if self.m >= self.k:
             raise InputError(f"m must be less than k={k}, got {m}: all words would be alike")
