@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import stratagp
-from stratagp.cli.choice import Choice
 from stratagp.cli.model_folder import Fitted, Learnt
-from stratagp.cli.models import build, train
+from stratagp.cli.models import build, choose_for_files, train
 from stratagp.cli.output import Console
 from stratagp.cli.scores import baselines, tested
 from stratagp.cli.settings import Settings
@@ -35,7 +34,12 @@ _LISTED = 5  # classes in a message
 def fit(console: Console, settings: Settings) -> Fitted:
     """Fit a model by mini-batches that are read from files."""
     start, target = time.perf_counter(), settings.target
-    choice = _choice(settings)
+    refuse_format(settings.file, settings.form)
+    if settings.time_limit is not None or settings.rows is not None:
+        raise InputError(
+            "--time-limit and --rows need a file that fits in memory: give fewer --epochs or files instead"
+        )
+    choice = choose_for_files(settings)
     whole, sample = _open(settings.file)
     task, why = find_task(pick(sample, target, settings.file), settings.task)
     columns = _columns(sample, target, settings.kinds)
@@ -48,8 +52,7 @@ def fit(console: Console, settings: Settings) -> Fitted:
     if isinstance(source, stratagp.data.Divided):
         rows = f"about {1 - settings.test:.3g} of {rows}"  # more is not known before all are read
     console.note(f"{task} by {choice.model} on {rows} in files: {choice.reason}")
-    given = settings.kernel, settings.seed, settings.epochs, False, console.talks, settings.device
-    model = build(choice, task, *given)
+    model = build(choice, task, settings, verbose=console.talks)
     with _in_our_words():
         train(model, source, None, settings.checkpoint, console)
     fitted = Fitted(model, choice, task, columns, assumed, None, {}, {}, settings, time.perf_counter() - start)
@@ -106,21 +109,6 @@ def _in_our_words() -> Iterator[None]:
         said = str(error.at(error.row + 1) if isinstance(error, RowError) else error)
         dropping = stratagp.data.DROPPING
         raise InputError(said.replace(dropping, "--drop-missing leaves out such rows")) from None
-
-
-def _choice(settings: Settings) -> Choice:
-    """A model that learns by mini-batches."""
-    refuse_format(settings.file, settings.form)
-    if settings.time_limit is not None or settings.rows is not None:
-        raise InputError("--time-limit and --rows are for files that fit in memory: take fewer --epochs or files")
-    if settings.model in ("exact", "sparse"):
-        raise InputError(
-            f"--model {settings.model} needs all rows in memory, but {settings.file} is read in batches: take "
-            "autogp, dkl, dfgp or gp-drf"
-        )
-    if settings.model != "auto":
-        return Choice(settings.model, "as asked for")
-    return Choice("autogp", "rows that are read in batches need mini-batches")
 
 
 def _columns(sample: Any, target: str, kinds: dict[str, str]) -> list[stratagp.data.Field]:

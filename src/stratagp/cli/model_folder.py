@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import stratagp
-from stratagp.cli.choice import Choice
+from stratagp.cli.models import Choice
 from stratagp.cli.output import Console, plain
 from stratagp.cli.scores import Scores, as_table
 from stratagp.cli.settings import Settings

@@ -12,10 +12,9 @@ import numpy as np
 
 import stratagp
 from stratagp.cli import many_files
-from stratagp.cli.choice import MODELS, Choice, choose, plan
 from stratagp.cli.kernel_text import parse_kernel
 from stratagp.cli.model_folder import Fitted, check_out
-from stratagp.cli.models import as_inputs, build, train, usual_epochs
+from stratagp.cli.models import MODELS, Choice, as_inputs, build, choose, train, usual_epochs
 from stratagp.cli.output import Console
 from stratagp.cli.program import declared
 from stratagp.cli.scores import Scores, baselines, tested
@@ -164,9 +163,8 @@ def _fit(console: Console, settings: Settings) -> Fitted:
     console.note(f"{task} by {choice.model}: {choice.reason}")
     settings = replace(settings, model=choice.model, task=task)
     if settings.time_limit is not None:
-        ready, settings = _limited(ready, settings, settings.time_limit, console)
-    given = settings.kernel, settings.seed, settings.epochs, ready.missing, console.talks, settings.device
-    model = build(ready.choice, task, *given)
+        ready, settings = _limited(ready, settings, console)
+    model = build(ready.choice, task, settings, ready.missing, console.talks)
     train(model, as_inputs(ready.parts.X, ready.choice), ready.parts.y, settings.checkpoint, console)
     return _tested(model, ready, settings, time.perf_counter() - start, console)
 
@@ -191,7 +189,7 @@ def prepare(console: Console, settings: Settings) -> Prepared:
 
     def chosen(y: np.ndarray, rows: int) -> Choice:
         classes = len(np.unique(y)) if task == "classification" else 0
-        return choose(settings.model, task, columns, rows, classes, settings.log)
+        return choose(settings, columns, rows, classes)
 
     trained = round((1 - settings.test) * len(y))
     choice = chosen(y, min(trained, settings.rows or trained))
@@ -246,26 +244,25 @@ def _fewer(parts: Parts, rows: int | None, console: Console) -> Parts:
     return found
 
 
-def _limited(ready: Prepared, settings: Settings, seconds: float, console: Console) -> tuple[Prepared, Settings]:
-    """What fits into a time limit; the settings then have what was found in place of the limit."""
+def _limited(ready: Prepared, settings: Settings, console: Console) -> tuple[Prepared, Settings]:
+    """What fits into a time limit; the settings then hold rows and epochs in place of the limit."""
+    choice, task, n = ready.choice, ready.task, len(ready.parts.y)
+    own = "stochastic" if choice.by_batches else choice.model
+    sparse = Choice("sparse", "the exact process would take longer than the time limit")
 
-    def trial(choice: Choice, rows: int, epochs: int | None) -> None:
-        some = ready.parts.some(rows)
-        given = settings.kernel, settings.seed, epochs or settings.epochs, ready.missing, False, settings.device
-        model = build(choice, ready.task, *given)
-        train(model, as_inputs(some.X, choice), some.y, None, console)
+    def trial(way: str, rows: int, epochs: int | None) -> None:
+        some, tried = ready.parts.some(rows), choice if way == own else sparse
+        model = build(tried, task, replace(settings, epochs=epochs or settings.epochs), ready.missing)
+        train(model, as_inputs(some.X, tried), some.y, None, console)
 
-    rows = len(ready.parts.y)
-    usual = settings.epochs or usual_epochs(ready.choice, ready.task, rows)
-    sparse = ready.task == "regression" and not ready.choice.texts
-    found = plan(ready.choice, rows, seconds, usual, trial, sparse)
-    if found.word:
-        console.warn(f"{found.word} the time limit of {seconds:g} s")
-    parts, epochs = _fewer(ready.parts, found.rows, console), found.epochs or settings.epochs
-    settled = replace(
-        settings, model=found.choice.model, rows=found.rows or settings.rows, epochs=epochs, time_limit=None
-    )
-    return replace(ready, choice=found.choice, parts=parts), settled
+    budget = stratagp.recipes.Budget(settings.rows, settings.epochs, settings.time_limit)
+    usual = usual_epochs(choice, task, settings, n)
+    found = stratagp.recipes.plan(own, n, budget, usual, trial, task == "regression" and not choice.texts)
+    if found.reason:
+        console.warn(found.reason)
+    choice = choice if found.way == own else sparse
+    settled = replace(settings, model=choice.model, rows=found.budget.rows, epochs=found.budget.epochs, time_limit=None)
+    return replace(ready, choice=choice, parts=_fewer(ready.parts, settled.rows, console)), settled
 
 
 def _tested(model: Any, ready: Prepared, settings: Settings, seconds: float, console: Console) -> Fitted:
