@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from stratagp import means as means
     from stratagp import metrics as metrics
     from stratagp import priors as priors
+    from stratagp import recipes as recipes
     from stratagp import report as report
     from stratagp import training as training
     from stratagp.errors import ModelFileError as ModelFileError
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _MODULES = ("kernels", "likelihoods", "linalg", "means", "metrics", "priors")
-_PARTS = ("data", "estimators", "report", "training")  # which no star brings
+_PARTS = ("data", "estimators", "recipes", "report", "training")  # which no star brings
 _ESTIMATORS = (
     "AutoGPClassifier",
     "AutoGPRegressor",

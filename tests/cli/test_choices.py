@@ -1,5 +1,6 @@
 """What columns are taken as, which task and model follow, and kernels from text."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,14 @@ import torch
 from stratagp import kernels as k
 from stratagp import load
 from stratagp.cli import table as tables
-from stratagp.cli.choice import Choice, choose
 from stratagp.cli.kernel_text import parse_kernel
-from stratagp.cli.models import build
+from stratagp.cli.models import Choice, build, choose
+from stratagp.cli.settings import Settings
 from stratagp.cli.table import examine
 from stratagp.cli.target import find_task
 from tests.cli.conftest import table
+
+SETTINGS = Settings("t.csv", "y")
 
 
 def mixed(n: int = 40) -> pd.DataFrame:
@@ -70,24 +73,24 @@ def test_tasks(values, task):
 
 
 @pytest.mark.parametrize(
-    ("task", "rows", "classes", "model"),
+    ("rows", "classes", "model"),
     [
-        ("regression", 4000, 0, "exact"),
-        ("regression", 4001, 0, "sparse"),
-        ("regression", 200_001, 0, "autogp"),
-        ("classification", 3000, 2, "exact"),
-        ("classification", 1001, 3, "autogp"),
+        (4000, 0, "exact"),
+        (4001, 0, "vecchia"),
+        (200_001, 0, "vecchia"),
+        (3000, 2, "exact"),
+        (1001, 3, "autogp"),
     ],
 )
-def test_models_go_by_size(task, rows, classes, model):
+def test_models_go_by_size(rows, classes, model):
     columns = examine(mixed().drop(columns="gene"), "y", {})
-    assert choose("auto", task, columns, rows, classes).model == model
+    assert choose(SETTINGS, columns, rows, classes).model == model
 
 
 def test_texts_ask_for_processes_over_texts():
-    assert choose("auto", "regression", examine(mixed(), "y", {}), 40, 0).model == "gp-drf"
+    assert choose(SETTINGS, examine(mixed(), "y", {}), 40, 0).model == "gp-drf"
     alone = examine(mixed()[["gene", "y"]], "y", {})
-    assert choose("auto", "regression", alone, 40, 0).model == "exact"
+    assert choose(SETTINGS, alone, 40, 0).model == "exact"
 
 
 @pytest.mark.parametrize(
@@ -110,11 +113,12 @@ def test_a_device_goes_to_every_model_and_into_the_settings(call, here, more):
     call("fit", "t.csv", "-t", "price", "-o", "model", "--no-report", "--device", "cpu", "--model", *more)
     assert load("model").get_params()["device"] == "cpu"
     assert 'device = "cpu"' in Path("model/settings.toml").read_text()
-    assert build(Choice(more[0], ""), "regression", None, 0, None, False, False, "meta").device == "meta"
+    settings = replace(SETTINGS, device="meta")
+    assert build(Choice(more[0], ""), "regression", settings).device == "meta"
 
 
 def test_epochs_go_to_classes_of_a_sparse_model():
-    made = build(Choice("sparse", ""), "classification", None, 0, 3, False, False)
+    made = build(Choice("sparse", ""), "classification", replace(SETTINGS, epochs=3))
     assert (made.inference, made.max_epochs) == ("stochastic", 3)
 
 

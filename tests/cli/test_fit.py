@@ -64,7 +64,7 @@ def test_the_command_line_wins_over_the_settings(houses, call_json, here):
 
 def test_settings_with_a_strange_name_are_refused(call, here):
     Path("s.toml").write_text('targt = "price"\n')
-    assert "is it 'target'?" in call("fit", "x.csv", "--config", "s.toml", code=1).stderr
+    assert "did you mean 'target'?" in call("fit", "x.csv", "--config", "s.toml", code=1).stderr
 
 
 def test_the_identifier_is_left_out_aloud_and_can_be_kept(houses, call, here):
@@ -89,8 +89,8 @@ def test_where_nobody_watches_a_column_that_is_left_out_is_a_warning(houses, cal
 
 def test_no_model_is_overwritten_without_asking(houses, call):
     run = call("fit", houses["file"], "-t", "price", "-o", houses["model"], code=1)
-    assert "--overwrite replaces it" in run.stderr
-    assert call("fit", houses["file"], "-t", "price", "-o", houses["folder"], code=1).stderr.count("no model") == 1
+    assert "add --overwrite" in run.stderr
+    assert call("fit", houses["file"], "-t", "price", "-o", houses["folder"], code=1).stderr.count("other files") == 1
 
 
 def test_a_folder_of_another_program_is_never_replaced(houses, call, here):
@@ -98,7 +98,7 @@ def test_a_folder_of_another_program_is_never_replaced(houses, call, here):
     Path("bert/config.json").write_text('{"model_type": "bert"}')
     for more in ((), ("--overwrite",)):
         said = call("fit", houses["file"], "-t", "price", "-o", "bert", *more, code=1).stderr
-        assert said == "error: --out: the folder bert holds something that is no model: give another\n"
+        assert said == "error: --out: the folder bert holds other files: give another\n"
     assert Path("bert/config.json").read_text() == '{"model_type": "bert"}'
 
 
@@ -133,7 +133,7 @@ def test_missing_targets_are_refused_and_dropped_when_asked(call, call_json, her
     frame.loc[[3, 7], "price"] = np.nan
     frame.to_csv("gaps.csv", index=False)
     run = call("fit", "gaps.csv", "-t", "price", code=1)
-    assert "missing in 2 of 40 rows, the first is row 4" in run.stderr
+    assert "missing in 2 of 40 rows, first in row 4" in run.stderr
     said = call_json("fit", "gaps.csv", "-t", "price", "--drop-missing", "--test", "0", "--no-report")
     assert said["rows"] == {"train": 38, "test": 0}
     assert said["metrics"] == {}
@@ -143,9 +143,9 @@ def test_missing_inputs_are_filled_or_refused_as_the_model_can(call, here):
     frame = table(40)
     frame.loc[5, "size"] = np.nan
     frame.to_csv("gaps.csv", index=False)
-    assert "averaged over" in call("fit", "gaps.csv", "-t", "price", "--no-report", "--test", "0").stderr
+    assert "the model averages over" in call("fit", "gaps.csv", "-t", "price", "--no-report", "--test", "0").stderr
     refused = call("fit", "gaps.csv", "-t", "price", "--model", "autogp", "-o", "b", code=1)
-    assert "1 of 40 rows lack inputs ('size'), which autogp does not fill" in refused.stderr
+    assert "1 of 40 rows lack inputs ('size'), and autogp cannot fill them" in refused.stderr
 
 
 def test_mini_batches_by_epochs_repeat_from_their_settings(houses, call_json, here):

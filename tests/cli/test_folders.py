@@ -66,10 +66,10 @@ def test_a_folder_is_evaluated_by_blocks(call, call_json, here, monkeypatch):
     assert "parts/1.csv has no value in column 'size', row 21, which the model has not learnt to fill" in said
     said = call("evaluate", "model", "parts", "--drop-missing")
     assert said.stdout.splitlines()[1].startswith("117 rows  ")
-    assert said.stderr.count("columns that the model does not know are ignored: 'colour'") == 1
-    assert "1 of 120 rows have no target and are left out" in said.stderr
+    assert said.stderr.count("the model does not use these columns: 'colour'") == 1
+    assert "left out 1 of 120 rows, which have no target" in said.stderr
     assert (
-        "2 of 120 rows have no answer and are left out; the first has no value in column 'size', row 21" in said.stderr
+        "left out 2 of 120 rows, which the model cannot predict; the first has no value in column 'size', row 21" in said.stderr
     )
     assert "--delimiter, --encoding" in call("evaluate", "model", "parts", "--decimal", ",", code=1).stderr
 
@@ -96,7 +96,9 @@ def test_messages_name_options_and_count_rows_from_1(call, here, monkeypatch):
     assert "1 step in 1 epoch\n" in said
     assert "values in first 16  missing in first 16" in said
     said = call("predict", "model", "parts", "-o", "out.csv", code=1).stderr
-    assert "parts/2.csv has no value in column 'size', row 21, which the model has not learnt to fill: mend it" in said
+    assert (
+        "parts/2.csv has no value in column 'size', row 21, which the model has not learnt to fill: correct it" in said
+    )
     assert not Path("out.csv").exists()
     frames[2].fillna(1.0).replace("Oslo", "Rome").to_csv("parts/2.csv", index=False)
     said = call("predict", "model", "parts", "-o", "out.csv", code=1).stderr
@@ -107,7 +109,7 @@ def test_messages_name_options_and_count_rows_from_1(call, here, monkeypatch):
 def test_help_says_what_is_not_for_folders(call):
     said = " ".join(call("fit", "--help").stdout.split())
     assert "drawn at random; not for folders" in said
-    assert "fewer epochs or rows or a sparser model; not for folders" in said
+    assert "fewer epochs or rows, or a sparse model; not for folders" in said
 
 
 def test_classes_that_are_truth_values_are_evaluated_from_a_file_and_a_folder(call, call_json, here):
@@ -145,7 +147,7 @@ def test_dates_that_parquet_files_store_as_text_are_categories(call, here):
 def test_arrays_without_names_are_refused(call, houses, here):
     Path("parts").mkdir()
     np.save("parts/0.npy", np.ones((3, 2)))
-    said = "parts holds arrays, whose columns have no names: give CSV or Parquet files"
+    said = "parts holds arrays, whose columns have no names: use CSV or Parquet files"
     for command in (("fit", "parts", *FIT), ("evaluate", houses["model"], "parts")):
         assert said in call(*command, code=1).stderr
 
@@ -156,7 +158,7 @@ def test_other_processes_than_the_first_wait_before_they_tell_an_error(call, her
     monkeypatch.setattr(output.time, "sleep", waited.append)
     monkeypatch.setenv("RANK", "1")
     said = call("fit", "parts", "-t", "prize", code=1).stderr
-    assert said == "error in process 1: parts has no column 'prize'; is it 'price' or 'size'?\n"
+    assert said == "error in process 1: parts has no column 'prize'; did you mean 'price' or 'size'?\n"
     assert waited == [5.0]
     monkeypatch.setenv("RANK", "0")
     assert call("fit", "parts", "-t", "prize", code=1).stderr.startswith("error: parts has no column")
@@ -166,7 +168,7 @@ def test_other_processes_than_the_first_wait_before_they_tell_an_error(call, her
 def test_a_kind_that_is_not_the_stored_one_is_refused(call, here):
     parts()
     said = call("fit", "parts", *FIT, "--as", "size=category", code=1).stderr
-    assert "--as size=category: of rows that are read in batches a column is taken as it is stored, here as a " in said
+    assert "--as size=category: in batches a column is read as it is stored, here as a " in said
 
 
 def test_a_report_that_fails_loses_neither_scores_nor_model(call, here, monkeypatch):
@@ -176,7 +178,10 @@ def test_a_report_that_fails_loses_neither_scores_nor_model(call, here, monkeypa
     table().to_csv("houses.csv", index=False)
     monkeypatch.setattr(stratagp.report, "gather", fails)
     said = call("fit", "houses.csv", "-t", "price", "-o", "model")
-    assert "warning: no report, but the model is saved: TypeError no such page (--debug shows where)" in said.stderr
+    assert (
+        "warning: the report failed, but the model is saved: TypeError no such page (--debug shows where)"
+        in said.stderr
+    )
     assert "StrataGP, exact" in said.stdout
     assert said.stdout.endswith("model: model\n")
     assert "Traceback" in call("fit", "houses.csv", "-t", "price", "-o", "model", "--overwrite", "--debug").stderr

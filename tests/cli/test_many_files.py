@@ -35,8 +35,8 @@ def test_rows_of_one_file_are_held_out_by_their_values_and_reported(call_json, c
     assert results["data"]["rows"] == said["rows"]["train"]
     assert (results["performance"]["rows"], results["performance"]["of"]) == (150, len(held))
     page = Path("model/report.html").read_text()
-    assert f"scores are of 150 of {len(held)} rows held out" in page
-    assert f"baselines are of 150 of {400 - len(held)} training rows" in page
+    assert f"scores are about 150 of {len(held)} held-out rows" in page
+    assert f"baselines are about 150 of {400 - len(held)} training rows" in page
     table(20, seed=1).to_csv("new.csv", index=False)
     assert "report:" in call("report", "model", "--data", "new.csv").stdout
 
@@ -92,10 +92,8 @@ def test_where_every_file_has_its_own_class_rows_are_held_out(call_json, here):
 def test_classes_that_are_only_held_out_are_named(capsys):
     rows = many_files.Sampled(table(4), np.array(["a", "c", "b", "c"]), 4)
     model = SimpleNamespace(classes_=np.array(["a", "b"]))
-    assert many_files._of_known_classes(rows, model, Console()).y.tolist() == ["a", "b"]
-    said = (
-        "the model does not know the class 'c', as no training row has it: such rows held out, 2 of 4, are not scored"
-    )
+    assert many_files._of_known_classes(rows, model.classes_, Console()).y.tolist() == ["a", "b"]
+    said = "no training row has the class 'c': 2 of 4 held-out rows are not scored"
     assert said in capsys.readouterr().err
 
 
@@ -108,6 +106,6 @@ def test_a_category_that_is_only_held_out_does_not_lose_the_model(call, here):
             frame.loc[5, "town"] = "Rome"
         frame.to_csv(f"parts/{i}.csv", index=False)
     said = call("fit", "parts", *FIT).stderr
-    assert "the rows held out are not scored: " in said
+    assert "held-out rows are not scored: " in said
     assert "Rome" in said
     assert stratagp.load("model").classes_.tolist() == ["a", "b"]

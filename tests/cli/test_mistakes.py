@@ -16,18 +16,18 @@ def fails(call, *args, given=None):
 
 def test_a_file_that_is_not_there(call, here):
     Path("houses.csv").write_text("a\n1\n")
-    assert fails(call, "fit", "house.csv", "-t", "a") == "error: house.csv does not exist; is it houses.csv?"
+    assert fails(call, "fit", "house.csv", "-t", "a") == "error: house.csv does not exist; did you mean houses.csv?"
 
 
 def test_a_target_that_is_not_there(call, houses, here):
-    assert fails(call, "fit", houses["file"], "-t", "prise").endswith("has no column 'prise'; is it 'price'?")
+    assert fails(call, "fit", houses["file"], "-t", "prise").endswith("has no column 'prise'; did you mean 'price'?")
 
 
 def test_an_empty_file(call, here):
     Path("empty.csv").write_text("")
     Path("heading.csv").write_text("a,b\n")
     assert fails(call, "fit", "empty.csv", "-t", "a") == "error: empty.csv is empty"
-    assert fails(call, "fit", "heading.csv", "-t", "a") == "error: heading.csv has a heading and no rows"
+    assert fails(call, "fit", "heading.csv", "-t", "a") == "error: heading.csv has column names but no rows"
 
 
 def test_one_row(call, here):
@@ -59,14 +59,14 @@ def test_two_columns_of_one_name(call, here):
 
 def test_a_broken_parquet_file(call, here):
     Path("t.parquet").write_bytes(b"PAR1 and no more")
-    assert "t.parquet is not a whole Parquet file" in fails(call, "fit", "t.parquet", "-t", "b")
+    assert "t.parquet is not a complete Parquet file" in fails(call, "fit", "t.parquet", "-t", "b")
 
 
 def test_folders_in_the_place_of_files(call, houses, here):
     Path("folder").mkdir()
     assert "no files of a table" in fails(call, "fit", "folder", "-t", "b")
     assert "no files of a table" in fails(call, "evaluate", houses["model"], "folder")
-    assert "is a folder: give a file" in fails(call, "report", houses["model"], "--data", "folder")
+    assert "is a folder: give a CSV" in fails(call, "report", houses["model"], "--data", "folder")
 
 
 def test_a_model_that_is_none(call, houses, here):
@@ -90,7 +90,7 @@ def test_a_new_category(call, houses, here):
     assert "known are 'Bonn', 'Oslo'" in line
     row = int((table(5)["town"] == "Oslo").to_numpy().argmax()) + 1
     assert f"row {row}" in line
-    assert "--skip leaves their predictions empty" in line
+    assert "add --skip to leave them empty" in line
 
 
 def test_text_where_numbers_are_meant(call, houses, here):
@@ -106,7 +106,7 @@ def test_missing_cells_that_the_model_does_not_fill(call, houses, here):
     frame.to_csv("new.csv", index=False)
     line = fails(call, "predict", houses["model"], "new.csv")
     assert "no value in column 'size', row 3" in line
-    assert "mend 1 of 5 rows, or --skip" in line
+    assert "correct 1 of 5 rows, or add --skip" in line
 
 
 def test_a_word_among_numbers(call, here):
@@ -114,7 +114,7 @@ def test_a_word_among_numbers(call, here):
     frame.loc[6, "size"] = "n.a."
     frame.to_csv("t.csv", index=False)
     line = fails(call, "fit", "t.csv", "-t", "price")
-    assert "the column 'size' holds numbers, but 'n.a.' in row 7, one of 1 such entries" in line
+    assert "the column 'size' holds numbers, but 'n.a.' in row 7 is none (1 such entries)" in line
     assert "--missing 'n.a.'" in line
     call("fit", "t.csv", "-t", "price", "--missing", "n.a.", "--no-report", "--test", "0")
     frame.assign(size=1.5, price=["?", *frame["price"][1:]]).to_csv("u.csv", index=False)
@@ -137,7 +137,7 @@ def test_numbers_with_signs(call, here, written, first):
     line = fails(call, "fit", "t.csv", "-t", "price")
     value = written(frame["size"][0])
     assert first in value
-    assert f"the column 'size' holds numbers with signs, {value!r} in row 1: remove what is no part of a number" in line
+    assert f"the column 'size' holds numbers with signs, {value!r} in row 1: remove signs such as $ and %" in line
     assert "--as size=category keeps them" in line
     frame.assign(price=frame["price"].map(written)).to_csv("t.csv", index=False)
     assert "the target 'price' holds numbers with signs" in fails(call, "fit", "t.csv", "-t", "price")
@@ -174,14 +174,14 @@ def test_lines_before_the_heading_that_are_empty(call, here):
 
 def test_a_file_in_the_place_of_a_folder_is_found_before_any_work(call, houses, here):
     Path("file").write_text("")
-    assert "is a file: give the name of a folder" in fails(call, "fit", houses["file"], "-t", "price", "-o", "file/m")
+    assert "is a file: give a folder" in fails(call, "fit", houses["file"], "-t", "price", "-o", "file/m")
 
 
 def test_a_target_without_values_in_evaluation(call, houses, here):
     frame = table(6)
     frame.loc[0, "price"] = None
     frame.to_csv("t.csv", index=False)
-    assert "missing in 1 of 6 rows, the first is row 1" in fails(call, "evaluate", houses["model"], "t.csv")
+    assert "missing in 1 of 6 rows, first in row 1" in fails(call, "evaluate", houses["model"], "t.csv")
 
 
 def test_what_predictions_are_written_to(call, houses, here):
@@ -194,21 +194,21 @@ def test_what_predictions_are_written_to(call, houses, here):
     [
         ("RBF + Foo", "there is no kernel 'Foo'", "RBF + >>>Foo"),
         ("RBF * (Linear", "'(' was never closed", "RBF * >>>(Linear"),
-        ("RBF - Linear", "composed by +, * and **", ">>>RBF - Linear"),
-        ("RBF(lengthscale=open('x'))", "arguments are numbers", "RBF(lengthscale=>>>open('x'))"),
-        ("__import__('os').system('ls')", "no methods", ">>>__import__"),
-        ("RBF(speed=2)", "RBF has no argument 'speed'; there are lengthscale", ">>>RBF(speed=2)"),
-        ("RBF(lenghtscale=2)", "'lenghtscale'; is it lengthscale?", ">>>RBF(lenghtscale=2)"),
+        ("RBF - Linear", "join kernels by + and *", ">>>RBF - Linear"),
+        ("RBF(lengthscale=open('x'))", "arguments must be numbers", "RBF(lengthscale=>>>open('x'))"),
+        ("__import__('os').system('ls')", "the only method", ">>>__import__"),
+        ("RBF(speed=2)", "RBF has no argument 'speed'; it has lengthscale", ">>>RBF(speed=2)"),
+        ("RBF(lenghtscale=2)", "'lenghtscale'; did you mean lengthscale?", ">>>RBF(lenghtscale=2)"),
         ("3", "a number alone is no kernel", ">>>3"),
-        ("RBF(ard=3000000000)", "RBF: ard is at most 3,000", ">>>RBF(ard=3000000000)"),
-        ("Linear + MetricRBF(100000)", "MetricRBF: factor is at most 3,000", "Linear + >>>MetricRBF(100000)"),
-        ("SpectralMixture(2, 10**9)", "arguments are numbers", "SpectralMixture(2, >>>10**9)"),
+        ("RBF(ard=3000000000)", "RBF: ard must be at most 3,000", ">>>RBF(ard=3000000000)"),
+        ("Linear + MetricRBF(100000)", "MetricRBF: factor must be at most 3,000", "Linear + >>>MetricRBF(100000)"),
+        ("SpectralMixture(2, 10**9)", "arguments must be numbers", "SpectralMixture(2, >>>10**9)"),
         ("RBF(2, 3, 4, 5)", "too many positional arguments", ">>>RBF(2, 3, 4, 5)"),
         (f"{'9' * 1900} * RBF", "int too large", ">>>999"),
         (f"RBF(lengthscale={'9' * 1900})", "RBF: ", ">>>RBF"),
         ("RBF(lengthscale=1, lengthscale=2)", "the argument 'lengthscale' is given twice", ">>>RBF(len"),
-        ("RBF(**{'ard': 2})", "** in arguments is not understood", ">>>RBF(**"),
-        ("Linear + (lambda: 1)", "not this", "Linear + (>>>lambda: 1)"),
+        ("RBF(**{'ard': 2})", "** is not allowed in arguments", ">>>RBF(**"),
+        ("Linear + (lambda: 1)", "write kernels and numbers", "Linear + (>>>lambda: 1)"),
     ],
 )
 def test_kernels_that_cannot_be_read(call, houses, here, text, reason, marked):
@@ -227,13 +227,13 @@ def test_a_device_that_is_not_there(call, here):
 def test_options_that_closed_forms_would_ignore(call, here, option, given, model):
     table(20).drop(columns="id").to_csv("t.csv", index=False)
     line = call("fit", "t.csv", "-t", "price", "--model", model, f"--{option}", given, code=1).stderr.splitlines()[-1]
-    assert line.startswith(f"error: --{option} is for models that learn by mini-batches, which {model} does not: leave")
+    assert line.startswith(f"error: --{option} needs a model that learns by mini-batches, and {model} does not: leave")
 
 
 def test_rows_with_more_fields_than_the_heading(call, here):
     Path("r.csv").write_text("a,b\n" + "".join(f"{i},{i + 1},{i + 2}\n" for i in range(6)))
     line = fails(call, "fit", "r.csv", "-t", "a")
-    assert line.startswith("error: r.csv: rows have more fields than the heading, which has 2: give the first column a")
+    assert line.startswith("error: r.csv: rows have more fields than the 2 column names: name the first column")
     Path("comma.csv").write_text("a,b\n1,2,\n3,4,\n")
     assert fails(call, "fit", "comma.csv", "-t", "a") == "error: comma.csv has 2 rows: a fit needs at least 5"
 

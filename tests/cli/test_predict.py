@@ -24,10 +24,10 @@ def test_predictions_are_those_of_the_model_whatever_the_order_of_columns(call, 
     assert np.array_equal(found.to_numpy(), np.stack([mean, std, lower, upper], 1))
 
 
-def test_columns_that_are_not_known_are_ignored_aloud(call, houses, here):
+def test_columns_that_are_not_known_are_ignored_with_a_warning(call, houses, here):
     table(3).assign(colour="red").to_csv("new.csv", index=False)
     run = call("predict", houses["model"], "new.csv", "-o", "out.parquet")
-    assert run.stderr == "warning: columns that the model does not know are ignored: 'colour'\n"
+    assert run.stderr == "warning: the model does not use these columns: 'colour'\n"
     assert run.stdout == "3 predictions: out.parquet\n"
     assert list(pd.read_parquet("out.parquet")) == ["mean", "std", "lower", "upper"]
 
@@ -45,7 +45,7 @@ def test_rows_are_not_written_over_by_their_predictions(call, houses, here, out)
     Path("same.csv").symlink_to("new.csv")
     before = Path("new.csv").read_bytes()
     said = call("predict", houses["model"], "new.csv", "-o", out, code=1).stderr
-    assert said == f"error: --out: {out} is the file that rows are read from: give another name\n"
+    assert said == f"error: --out: {out} is the file to predict: give another name\n"
     assert Path("new.csv").read_bytes() == before
 
 

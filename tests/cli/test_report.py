@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stratagp.cli import choice
 from stratagp.cli.commands import report
 from stratagp.cli.commands.fit import prepare
 from stratagp.cli.output import Console
 from stratagp.cli.settings import Settings
 from stratagp.cli.table import Format
+from stratagp.recipes import choose
 from tests.cli.conftest import table
 
 
@@ -35,14 +35,14 @@ def test_other_rows_are_judged_without_the_training_file(call, here):
     assert found["performance"]["of"] == 20
     assert {int(each["row"]) for each in found["worst"]["rows"]} <= set(range(1, 21))
     Path("model/results.json").unlink()
-    assert judged("new.csv")["repeat"]["assumptions"][-1].startswith("the fit left no summary of its rows")
+    assert judged("new.csv")["repeat"]["assumptions"][-1].startswith("the fit stored no summary of its rows")
     Path("model/results.json").write_text('{"data": 3}')
     assert "results.json is damaged" in call("report", "model", "--data", "new.csv", code=1).stderr
 
 
 @pytest.mark.parametrize(("test", "model"), [(0.5, "exact"), (0.2, "sparse")])
 def test_the_model_is_chosen_by_the_rows_that_are_trained_on(here, monkeypatch, test, model):
-    monkeypatch.setattr(choice, "EXACT_ROWS", 40)
+    monkeypatch.setattr(choose, "EXACT_ROWS", 40)
     table(60).to_csv("t.csv", index=False)
     ready = prepare(Console(silent=True), Settings("t.csv", "price", test=test))
     assert (ready.choice.model, len(ready.parts.y)) == (model, 60 - 60 * test)
@@ -72,7 +72,7 @@ def test_a_damaged_table_file_is_told(call, houses, here, strange):
         assert call(*command, code=1).stderr.startswith("error: model/table.json is damaged: ")
 
 
-def test_descriptions_of_strangers_do_not_reach_the_terminal_raw(call, houses, here):
+def test_foreign_descriptions_do_not_reach_the_terminal_raw(call, houses, here):
     shutil.copytree(houses["model"], "model")
     path = Path("model/table.json")
     found = json.loads(path.read_text())

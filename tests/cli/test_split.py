@@ -58,7 +58,7 @@ def test_a_rare_category_does_not_end_a_fit(call, here):
     frame = towns().assign(price=lambda t: 2 * t["size"])
     frame.to_csv("t.csv", index=False)
     said = call("fit", "t.csv", "-t", "price", "--test", "0.5", "--no-report")
-    assert "have a category or class that no training row has: they are trained on" in said.stderr
+    assert "have a category or class that no training row has: they become training rows" in said.stderr
 
 
 def test_models_go_by_the_rows_that_are_trained_on(call_json, here):
@@ -85,5 +85,5 @@ def test_a_baseline_that_fails_is_a_warning(monkeypatch):
 
     monkeypatch.setattr(scores, "_boosting", fails)
     X, y = towns()[["size"]], np.arange(40.0)
-    with pytest.warns(UserWarning, match="there are no scores of gradient boosting: no trees today"):
+    with pytest.warns(UserWarning, match="gradient boosting failed and is left out of the comparison: no trees today"):
         assert set(baselines(X, y, X, y, "regression", (), 0)) == {"mean of the training rows"}

@@ -1,6 +1,6 @@
-"""Rows of many files, or of more than memory holds: fits to them, and rows of them for a fitted model.
+"""Rows of many files, or of one too large for memory: to fit a model to, and to predict.
 
-Rows are read some thousand at a time, in one process or several. Messages name files and count rows from 1.
+Rows are read a few thousand at a time, in one process or several. Messages name files and count rows from 1.
 """
 
 from __future__ import annotations
@@ -17,128 +17,116 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import stratagp
-from stratagp.cli.choice import Choice
 from stratagp.cli.model_folder import Fitted, Learnt
-from stratagp.cli.models import build, train
+from stratagp.cli.models import build, choose_for_files, train
 from stratagp.cli.output import Console
 from stratagp.cli.scores import baselines, tested
 from stratagp.cli.settings import Settings
-from stratagp.cli.table import examine, pandas, pick, refuse_format, tell
+from stratagp.cli.table import DataFrame, examine, pandas, pick, refuse_format, tell
 from stratagp.cli.target import find_task
 from stratagp.errors import InputError, RowError
 
-SALT = 1 << 32  # of the seed, so that validation of a fit holds out others
-SAMPLE_ROWS = 20_000  # that are predicted, and that the report and the baselines see, at most
+SALT = 1 << 32  # added to the seed, so that the validation of a fit holds out other rows
+SAMPLE_ROWS = 20_000  # at most, for scores, the report and the baselines
 _LISTED = 5  # classes in a message
 
 
 def fit(console: Console, settings: Settings) -> Fitted:
-    """Fit a model by mini-batches that are read from files."""
+    """Fit a model to mini-batches that are read from files."""
     start, target = time.perf_counter(), settings.target
-    choice = _choice(settings)
+    refuse_format(settings.file, settings.form)
+    if settings.time_limit is not None or settings.rows is not None:
+        raise InputError(
+            "--time-limit and --rows need a file that fits in memory: give fewer --epochs or files instead"
+        )
+    choice = choose_for_files(settings)
     whole, sample = _open(settings.file)
     task, why = find_task(pick(sample, target, settings.file), settings.task)
     columns = _columns(sample, target, settings.kinds)
     of = f" in first {len(sample):,}" if len(sample) < whole.rows else ""
     assumed = tell(columns, target, task, why, console, of)
-    assumed.append(f"kinds of columns are those of the first {len(sample):,} rows")
+    assumed.append(f"the kinds of columns are those of the first {len(sample):,} rows")
     settings = replace(settings, model=choice.model, task=task)
     source, test = _hold_out(whole, [each.name for each in columns if each.used], settings, console)
     rows = f"{source.rows:,} rows"
     if isinstance(source, stratagp.data.Divided):
-        rows = f"about {1 - settings.test:.3g} of {rows}"  # more is not known before all are read
+        rows = f"about {1 - settings.test:.3g} of {rows}"  # the exact number is known after all are read
     console.note(f"{task} by {choice.model} on {rows} in files: {choice.reason}")
-    given = settings.kernel, settings.seed, settings.epochs, False, console.talks, settings.device
-    model = build(choice, task, *given)
+    model = build(choice, task, settings, verbose=console.talks)
     with _in_our_words():
         train(model, source, None, settings.checkpoint, console)
     fitted = Fitted(model, choice, task, columns, assumed, None, {}, {}, settings, time.perf_counter() - start)
     return _tested(fitted, source, test, console) if test is not None and console.first else fitted
 
 
-def rows_for(learnt: Learnt, file: str, console: Console, with_target: bool) -> Any:
-    """A source of the columns of a model, and its target, from a folder, a pattern or an address."""
+def rows_for(learnt: Learnt, file: str, console: Console, with_target: bool) -> stratagp.data.Mapped:
+    """The rows of a folder, a pattern or an address, with the columns that a model knows and perhaps its target."""
     source, first = _open(file)
     used = [each.name for each in learnt.schema.fields if each.used]
     names = [*used, learnt.target] if with_target else used
     above = [name for name in names if name in source.above and name not in first]
-    if above:  # folders above what is predicted, as in zone=1 of a model that has learnt from all zones
+    if above:  # columns in names of folders, as in zone=1 for a model that has learnt from all zones
         source.columns += above
         first = next(source.blocks(0)).X
-    learnt.inputs(first, file, console)  # which says what columns are not there, or too many
+    learnt.inputs(first, file, console)  # which complains of columns that are missing, or too many
     if with_target:
         learnt.targets(first, file)
 
-    def change(block: Any) -> Any:
+    def change(block: stratagp.data.source.Block) -> stratagp.data.source.Block:
         rows = pandas().RangeIndex(block.first + 1, block.first + len(block) + 1)
         return replace(block, X=block.X[names].set_axis(rows))
 
     return stratagp.data.Mapped(source, change)
 
 
-def answerable(learnt: Learnt, file: str, console: Console) -> Any:
-    """The same as the model takes them; rows that it has no answer for are refused."""
+def answerable(learnt: Learnt, file: str, console: Console) -> stratagp.data.Mapped:
+    """The same as the model takes them; a row that it cannot predict is an error."""
 
-    def change(block: Any) -> Any:
+    def change(block: stratagp.data.source.Block) -> stratagp.data.source.Block:
         X = learnt.inputs(block.X, block.where, console)
         found = learnt.refused(X)
         if found.why:
-            raise InputError(f"{block.where} has {found.why}: mend it, or predict this file alone with --skip")
+            raise InputError(f"{block.where} has {found.why}: correct it, or predict this file alone with --skip")
         return replace(block, X=learnt.as_learnt(X))
 
     return stratagp.data.Mapped(rows_for(learnt, file, console, with_target=False), change)
 
 
-def _open(file: str) -> tuple[stratagp.data.ParquetFiles, Any]:
-    """The rows of a folder, a pattern or an address, and the first of them as a data frame."""
+def _open(file: str) -> tuple[stratagp.data.ParquetFiles, DataFrame]:
+    """The rows of a folder, a pattern or an address, and the first of them."""
     source = stratagp.data.open_source(file)
     if not isinstance(source, stratagp.data.ParquetFiles):
-        raise InputError(f"{file} holds arrays, whose columns have no names: give CSV or Parquet files")
+        raise InputError(f"{file} holds arrays, whose columns have no names: use CSV or Parquet files")
     return source, next(source.blocks(0)).X
 
 
 @contextmanager
 def _in_our_words() -> Iterator[None]:
-    """Errors of the library about rows of files as this program says them: with its option, and rows from 1."""
+    """Turn errors of the library about rows of files into this program's: with its option, and rows from 1."""
     try:
         yield
     except InputError as error:
-        said = str(error.at(error.row + 1) if isinstance(error, RowError) else error)
+        text = str(error.at(error.row + 1) if isinstance(error, RowError) else error)
         dropping = stratagp.data.DROPPING
-        raise InputError(said.replace(dropping, "--drop-missing leaves out such rows")) from None
+        raise InputError(text.replace(dropping, "--drop-missing leaves out such rows")) from None
 
 
-def _choice(settings: Settings) -> Choice:
-    """A model that learns by mini-batches."""
-    refuse_format(settings.file, settings.form)
-    if settings.time_limit is not None or settings.rows is not None:
-        raise InputError("--time-limit and --rows are for files that fit in memory: take fewer --epochs or files")
-    if settings.model in ("exact", "sparse"):
-        raise InputError(
-            f"--model {settings.model} needs all rows in memory, but {settings.file} is read in batches: take "
-            "autogp, dkl, dfgp or gp-drf"
-        )
-    if settings.model != "auto":
-        return Choice(settings.model, "as asked for")
-    return Choice("autogp", "rows that are read in batches need mini-batches")
-
-
-def _columns(sample: Any, target: str, kinds: dict[str, str]) -> list[stratagp.data.Field]:
-    """What columns hold, as the library takes them from files, where no values are made others."""
+def _columns(sample: DataFrame, target: str, kinds: dict[str, str]) -> list[stratagp.data.Field]:
+    """What columns hold, as the library reads them from files, where values are not converted."""
     frame, found = _plain(sample), []
     kinds_stored = {each.name: each.kind for each in stratagp.data.as_stored(frame)}
     for each in examine(frame, target, kinds):
         stored = kinds_stored[each.name]
         if each.kind == "text":
             raise InputError(
-                f"the column {each.name!r} holds texts, which cannot be compared in files: --as {each.name}=ignore "
-                f"leaves it out, --as {each.name}=category takes it as a category"
+                f"the column {each.name!r} holds texts, which cannot be compared in batches: leave it out with "
+                f"--as {each.name}=ignore, or make it a category with --as {each.name}=category"
             )
         if each.used and stored not in (each.kind, "duration"):
             if each.name in kinds:
                 raise InputError(
-                    f"--as {each.name}={each.kind}: of rows that are read in batches a column is taken as it is "
-                    f"stored, here as a {stored}: store it otherwise, or leave it out by --as {each.name}=ignore"
+                    f"--as {each.name}={each.kind}: in batches a column is read as it is stored, here as a {stored}: "
+                    f"store it as a {each.kind}, or leave it out with --as {each.name}=ignore"
                 )
             remark = "dates stored as text are categories in files" if each.kind == "date" else ""
             each = replace(each, kind=stored, remark=each.remark if each.distinct == 1 else remark)
@@ -146,8 +134,8 @@ def _columns(sample: Any, target: str, kinds: dict[str, str]) -> list[stratagp.d
     return found
 
 
-def _plain(frame: Any) -> Any:
-    """Rows of a source with texts as such, and dates in a column of dates."""
+def _plain(frame: DataFrame) -> DataFrame:
+    """Rows of a source with categories as texts, and Python's dates as a column of dates."""
     found = frame.astype({name: object for name in frame.columns if str(frame[name].dtype) == "category"})
     for name in found.columns:
         if found[name].dtype.kind == "O" and pandas().api.types.infer_dtype(found[name], skipna=True) == "date":
@@ -158,7 +146,7 @@ def _plain(frame: Any) -> Any:
 def _hold_out(
     whole: stratagp.data.ParquetFiles, columns: list[str], settings: Settings, console: Console
 ) -> tuple[stratagp.data.Source, stratagp.data.Source | None]:
-    """Rows for training and for the test: whole files of several, else rows by a hash."""
+    """Rows to train on and to test: whole files if there are several, else rows by a hash."""
     missing = "drop" if settings.drop_missing else "raise"
     every = stratagp.data.open_source(settings.file, target=settings.target, columns=columns, missing=missing)
     assert isinstance(every, stratagp.data.ParquetFiles)
@@ -168,13 +156,13 @@ def _hold_out(
     if held:
         console.note(f"held out for the test: {len(held)} of {len(whole.files)} files")
         return every.only(set(whole.files) - held), every.only(held)
-    console.note(f"{settings.test:.3g} of the rows are held out for the test, by a hash of their values")
+    console.note(f"held out for the test: {settings.test:.3g} of the rows, by a hash of their values")
     divided = partial(stratagp.data.Divided, every, settings.test, settings.seed + SALT)
     return divided(held=False), divided(held=True)
 
 
 def _files_held_out(whole: stratagp.data.ParquetFiles, settings: Settings) -> list[str]:
-    """Files for the test, none of which has a class that no file left has; none where there are no such."""
+    """Files for the test whose classes other files have too; none if there are no such files."""
     files = whole.files
     if len(files) < 2 or "://" in settings.file:
         return []
@@ -183,7 +171,7 @@ def _files_held_out(whole: stratagp.data.ParquetFiles, settings: Settings) -> li
     if settings.task == "regression":
         return order[:most]
     classes, targets, held = {file: set[Any]() for file in files}, copy(whole), list[str]()
-    targets.columns = [settings.target]  # which alone is read
+    targets.columns = [settings.target]  # the only one to read
     for number, part in enumerate(whole.parts):
         for block in targets.blocks(number):
             classes[part.where] |= set(block.X[settings.target].dropna().unique())
@@ -196,15 +184,15 @@ def _files_held_out(whole: stratagp.data.ParquetFiles, settings: Settings) -> li
 
 
 class Sampled(NamedTuple):
-    """A sample of the complete rows of a source, and how many there are."""
+    """A sample of the complete rows of a source, and how many there are in all."""
 
-    X: Any
+    X: DataFrame
     y: np.ndarray
     of: int
 
 
 def sampled(source: stratagp.data.Source, seed: int) -> Sampled:
-    """At most 20,000 complete rows of a source, those with the smallest hash of their place."""
+    """At most 20,000 complete rows of a source: those whose place has the smallest hash."""
     sample, found, rules = stratagp.data.Sample(SAMPLE_ROWS), 0, stratagp.data.Rules(missing="drop")
     for part in range(len(source.parts)):
         row = 0
@@ -218,7 +206,7 @@ def sampled(source: stratagp.data.Source, seed: int) -> Sampled:
 
 
 def learnt_from(seen: Any) -> Sampled:
-    """At most 20,000 of the rows that a fit has seen or held out for its validation, as its survey has drawn them."""
+    """At most 20,000 of the rows that a fit has learnt from, or held out for its validation."""
     sample = stratagp.data.Sample(SAMPLE_ROWS)
     for each in (seen.sample, seen.held):
         sample.merge(each)
@@ -228,41 +216,41 @@ def learnt_from(seen: Any) -> Sampled:
 def _settled(sample: stratagp.data.Sample, of: int) -> Sampled:
     rows = sample.settle()
     if rows is None:
-        raise InputError("no complete row is held out for the test: --test takes a larger share, or 0 for none")
+        raise InputError("no complete row is held out for the test: give --test a larger share, or 0 for no test")
     return Sampled(_plain(rows.X).reset_index(drop=True), np.asarray(rows.y).reshape(-1), of)
 
 
-def _of_known_classes(rows: Sampled, model: Any, console: Console) -> Sampled:
-    """Rows held out without those of a class that no training row has, with a warning."""
-    known = np.isin(rows.y, model.classes_)
+def _of_known_classes(rows: Sampled, classes: np.ndarray, console: Console) -> Sampled:
+    """Held-out rows of classes that training rows have; others are left out with a warning."""
+    known = np.isin(rows.y, classes)
     if known.all():
         return rows
-    strange = ", ".join(map(repr, np.unique(rows.y[~known])[:_LISTED].tolist()))
+    unknown = ", ".join(map(repr, np.unique(rows.y[~known])[:_LISTED].tolist()))
     console.warn(
-        f"the model does not know the class {strange}, as no training row has it: such rows held out, "
-        f"{int((~known).sum()):,} of {len(known):,}, are not scored; another --seed holds others out, --test 0 none"
+        f"no training row has the class {unknown}: {int((~known).sum()):,} of {len(known):,} held-out rows are not "
+        "scored; try another --seed, or --test 0"
     )
     return Sampled(rows.X[known].reset_index(drop=True), rows.y[known], rows.of)
 
 
 def _tested(fitted: Fitted, source: stratagp.data.Source, test: stratagp.data.Source, console: Console) -> Fitted:
-    """The fitted model with scores on a sample of the rows held out, beside baselines that a sample of others has."""
+    """The fitted model with scores on a sample of held-out rows, and baselines from a sample of training rows."""
     seed, task = fitted.settings.seed, fitted.task
-    console.note(f"reading a sample of at most {SAMPLE_ROWS:,} of the rows held out for the test and the report")
+    console.note(f"reading at most {SAMPLE_ROWS:,} of the held-out rows for the test and the report")
     with console.at_work():
         seen, new = learnt_from(source.surveyed), sampled(test, seed)
-    new = _of_known_classes(new, fitted.model, console) if task == "classification" else new
+    new = _of_known_classes(new, fitted.model.classes_, console) if task == "classification" else new
     found = tested(fitted.model, new.X, new.y, task, console) if len(new.y) else {}
     if not found:
         return replace(fitted, counts=(seen.of, new.of))
     with console.at_work():
         known = task == "regression" or set(np.unique(new.y)) <= set(np.unique(seen.y))
         others = baselines(seen.X, seen.y, new.X, new.y, task, (), seed) if known else {}
-    said = [
-        f"rows are read in batches: scores are of {len(new.y):,} of {new.of:,} rows held out",
-        f"the summary of the data, effects and baselines are of {len(seen.y):,} of {seen.of:,} training rows",
+    samples = [
+        f"rows are read in batches: scores are about {len(new.y):,} of {new.of:,} held-out rows",
+        f"the data summary, effects and baselines are about {len(seen.y):,} of {seen.of:,} training rows",
     ]
     rows = (seen.X, seen.y, new.X, new.y)
     return replace(
-        fitted, assumed=[*fitted.assumed, *said], rows=rows, scores=found, baselines=others, counts=(seen.of, new.of)
+        fitted, assumed=[*fitted.assumed, *samples], rows=rows, scores=found, baselines=others, counts=(seen.of, new.of)
     )

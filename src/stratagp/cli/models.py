@@ -1,78 +1,166 @@
-"""Which estimator a model's name means, with its options; its training."""
+"""The models of the command line: which one suits a table, which estimator a name means, and how it is trained.
+
+How large a table may be for which way of inference is the library's business: :mod:`stratagp.recipes.choose` says so.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import stratagp
-from stratagp.cli.choice import Choice
 from stratagp.cli.kernel_text import parse_kernel
 from stratagp.cli.output import Console
+from stratagp.cli.settings import Settings
 from stratagp.errors import InputError
 
-_FAMILIES = {"exact": "GP", "sparse": "GP", "autogp": "AutoGP", "dkl": "DKL", "dfgp": "DFGP", "gp-drf": "GPDRF"}
-_INFERENCE = {  # of regressors and classifiers
-    "exact": {"Regressor": "exact", "Classifier": "laplace"},
-    "sparse": {"Regressor": "sparse", "Classifier": "stochastic"},
+_EPOCHS = 10  # of GPClassifier with mini-batches, unless --epochs says otherwise
+
+
+class Model(NamedTuple):
+    """What a name means, for numbers and for classes: estimators, loaded when asked for, and their inference.
+
+    Models that learn by mini-batches have no choice of inference.
+    """
+
+    estimators: Callable[[], tuple[type, type]]
+    inference: tuple[str, str] | None = None
+
+
+_MODELS = {
+    "exact": Model(lambda: (stratagp.GPRegressor, stratagp.GPClassifier), ("exact", "laplace")),
+    "vecchia": Model(lambda: (stratagp.GPRegressor, stratagp.GPClassifier), ("vecchia", "stochastic")),
+    "sparse": Model(lambda: (stratagp.GPRegressor, stratagp.GPClassifier), ("sparse", "stochastic")),
+    "autogp": Model(lambda: (stratagp.AutoGPRegressor, stratagp.AutoGPClassifier)),
+    "dkl": Model(lambda: (stratagp.DKLRegressor, stratagp.DKLClassifier)),
+    "dfgp": Model(lambda: (stratagp.DFGPRegressor, stratagp.DFGPClassifier)),
+    "gp-drf": Model(lambda: (stratagp.GPDRFRegressor, stratagp.GPDRFClassifier)),
 }
-_EPOCHS = 10  # of mini-batches of GPRegressor and GPClassifier, if nobody says
+MODELS = ("auto", *_MODELS)
+_OF_WAY = {
+    "exact": "exact",
+    "laplace": "exact",
+    "vecchia": "vecchia",
+    "stochastic": "autogp",
+    "features": "gp-drf",
+}
+_OF_TEXTS = ("exact", "autogp")  # take a column of texts that stands alone; gp-drf also takes it beside others
 
 
-def build(
-    choice: Choice,
-    task: str,
-    kernel: str | None,
-    seed: int,
-    epochs: int | None,
-    missing: bool,
-    verbose: bool,
-    device: str | None = None,
-) -> Any:
+@dataclass(frozen=True)
+class Choice:
+    """A model and why it was chosen.
+
+    Arguments:
+        model: its name on the command line.
+        texts: the columns of text that it compares by a kernel of texts.
+        alone: whether a text is all that it sees.
+        log: whether the logarithm of the target is Gaussian, and not the target.
+    """
+
+    model: str
+    reason: str
+    texts: tuple[str, ...] = ()
+    alone: bool = False
+    log: bool = False
+
+    @property
+    def by_batches(self) -> bool:
+        """Whether it learns by mini-batches."""
+        return _MODELS[self.model].inference is None
+
+    def by_epochs(self, task: str) -> bool:
+        """Whether it passes over the rows as often as ``--epochs`` says."""
+        return self.by_batches or (self.model == "sparse" and task == "classification")
+
+    @property
+    def fills(self) -> bool:
+        """Whether it fills missing inputs."""
+        return not self.by_batches and not self.texts
+
+
+def choose(settings: Settings, columns: Sequence[stratagp.data.Field], rows: int, classes: int) -> Choice:
+    """The model for so many rows of such columns; ``classes`` is 0 where the target is a number."""
+    asked, log = settings.model, settings.log
+    used = [each for each in columns if each.used]
+    texts = tuple(each.name for each in used if each.kind == "text")
+    alone = len(used) == len(texts) == 1
+    if texts and asked not in ("auto", "gp-drf") and not (alone and asked in _OF_TEXTS):
+        raise InputError(
+            f"--model {asked} cannot compare texts, but the column {texts[0]!r} holds texts: use --model gp-drf, or "
+            f"leave the column out with --as {texts[0]}=ignore"
+        )
+    if asked == "auto":
+        way, reason = stratagp.recipes.of_table(rows, classes, texts, alone, log=log)
+        return Choice(_OF_WAY[way], reason, texts, alone, log)
+    found = Choice(asked, "as asked for", texts, alone, log)
+    if classes and asked == "vecchia":
+        raise InputError("--model vecchia predicts numbers, but the target has classes: use --model exact or autogp")
+    if log and not found.by_batches:
+        raise InputError(f"--log needs a model that learns by mini-batches, and {asked} does not: use --model autogp")
+    return found
+
+
+def choose_for_files(settings: Settings) -> Choice:
+    """A model that learns from rows as they are read."""
+    if settings.model == "auto":
+        way, reason = stratagp.recipes.of_table(0, files=True)
+        return Choice(_OF_WAY[way], reason)
+    found = Choice(settings.model, "as asked for")
+    if not found.by_batches:
+        able = ", ".join(name for name, each in _MODELS.items() if each.inference is None)
+        raise InputError(
+            f"--model {settings.model} needs all rows in memory, but {settings.file} is read in batches: use one of "
+            f"{able}"
+        )
+    return found
+
+
+def build(choice: Choice, task: str, settings: Settings, missing: bool = False, verbose: bool = False) -> Any:
     """The estimator, not fitted yet.
 
     Arguments:
-        kernel: the text of one, or None for the default.
-        epochs: of models that go over the rows again and again, or None for the default.
         missing: whether inputs are missing, which the model is to fill.
-        device: where the model is trained; the processor where it is None.
     """
-    given = None if kernel is None else parse_kernel(kernel)
-    if given is not None and choice.model == "dkl":
-        raise InputError("--kernel is of columns or texts, but dkl has one of features of a network: leave it out")
-    if given is not None and given.takes_tensors == bool(choice.texts):
-        what = f"texts, as the column {choice.texts[0]!r} holds" if choice.texts else "numbers and categories"
-        raise InputError(f"--kernel: {given} does not compare {what}")
-    options: dict[str, Any] = {"random_state": seed, "verbose": verbose}
-    options |= {} if device is None else {"device": device}
-    options |= {} if epochs is None else {"max_epochs": epochs}
-    used = stratagp.kernels.Spectrum(3) if choice.texts and given is None else given
+    kernel = None if settings.kernel is None else parse_kernel(settings.kernel)
+    if kernel is not None and choice.model == "dkl":
+        raise InputError("--kernel: dkl has a kernel of its own, over the features of a network: leave --kernel out")
+    if kernel is not None and kernel.takes_tensors == bool(choice.texts):
+        what = f"texts, which the column {choice.texts[0]!r} holds" if choice.texts else "numbers and categories"
+        raise InputError(f"--kernel: {kernel} cannot compare {what}")
+    options: dict[str, Any] = {"random_state": settings.seed, "verbose": verbose}
+    options |= {} if settings.device is None else {"device": settings.device}
+    options |= {} if settings.epochs is None else {"max_epochs": settings.epochs}
+    used = stratagp.kernels.Spectrum(3) if choice.texts and kernel is None else kernel
     if choice.texts and not choice.alone:
         options["view_kernels"] = dict.fromkeys(choice.texts, used)
     elif used is not None:
         options["kernel"] = used
-    ending = "Classifier" if task == "classification" else "Regressor"
-    if not choice.by_batches:
-        options |= {"missing": "impute" if missing else "raise", "inference": _INFERENCE[choice.model][ending]}
-    if choice.model == "autogp" and given is None:
+    of_classes, named = task == "classification", _MODELS[choice.model]
+    if named.inference is not None:
+        options |= {"missing": "impute" if missing else "raise", "inference": named.inference[of_classes]}
+    if choice.model == "autogp" and kernel is None:
         options["standardise"] = "both"
-    if choice.model == "dkl" and epochs is not None:
-        options["pretrain_epochs"] = epochs
+    if choice.model == "dkl" and settings.epochs is not None:
+        options["pretrain_epochs"] = settings.epochs
     if choice.log:
         options["likelihood"] = "log-normal"
-    return getattr(stratagp, f"{_FAMILIES[choice.model]}{ending}")(**options)
+    return named.estimators()[of_classes](**options)
 
 
-def usual_epochs(choice: Choice, task: str, rows: int) -> int:
-    """How often a model goes over so many rows if nobody says: few rows oftener, for some steps at least."""
-    model = build(choice, task, None, 0, None, False, False)
-    return int(model.epochs_for(rows)) if choice.by_batches else _EPOCHS
+def usual_epochs(choice: Choice, task: str, settings: Settings, rows: int) -> int:
+    """How often a model passes over so many rows: as ``--epochs`` says, else more often over few rows."""
+    if settings.epochs is not None:
+        return settings.epochs
+    return int(build(choice, task, settings).epochs_for(rows)) if choice.by_batches else _EPOCHS
 
 
 def train(model: Any, X: Any, y: Any, checkpoint: str | None, console: Console) -> None:
     """Fit an estimator; an interruption ends the command."""
     with console.at_work():
         model.fit(X, y, **({} if checkpoint is None else {"checkpoint": checkpoint}))
-    if any(each.ending == "interrupted" for each in getattr(model, "histories_", None) or ()):
+    if any(each.ending == "interrupted" for each in getattr(model, "histories_", ())):
         raise KeyboardInterrupt
 
 

@@ -1,7 +1,7 @@
-"""What a command says: results to standard output, words about them to standard error.
+"""What a command prints: results on standard output, remarks on standard error.
 
-Tables and remarks of progress are for people: they appear where standard error is a terminal, or with ``--verbose``.
-Warnings and errors always do. Under ``torchrun`` the first process alone speaks.
+Remarks and progress are for people: they appear if standard error is a terminal, or with ``--verbose``. Warnings and
+errors always appear. Under ``torchrun`` only the first process prints.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from typing import Any
 
 import click
 
-_GRACE = 5.0  # seconds that other processes than the first wait before they tell an error
+_GRACE = 5.0  # seconds that other processes wait before they print an error: the first may fail with the same one
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class Console:
-    """The two streams of a command; ``first`` says that this process is the only one, or the first of ``torchrun``.
+    """The two streams of a command; ``first`` is true in the only process, or the first one of ``torchrun``.
 
     Arguments:
-        as_json: whether the result is one JSON object instead of text.
-        verbose: whether remarks appear where standard error is no terminal.
-        silent: whether nothing appears but errors, for work that is done again.
-        debug: whether it is shown where in the program an error came from.
+        as_json: print the result as one JSON object instead of text.
+        verbose: print remarks even if standard error is no terminal.
+        silent: print nothing but errors, for work that is done a second time.
+        debug: print where in the program an error came from.
     """
 
     def __init__(self, as_json: bool = False, verbose: bool = False, silent: bool = False, debug: bool = False) -> None:
@@ -40,36 +40,36 @@ class Console:
         self.talks = self.warns and (verbose or sys.stderr.isatty())
 
     def note(self, text: str) -> None:
-        """A remark, for people who watch."""
+        """Print a remark, for people who watch."""
         if self.talks:
             click.echo(harmless(text), err=True)
 
     def warn(self, text: str) -> None:
-        """Something the user should know, whoever watches."""
+        """Print something the user should know, whether anybody watches or not."""
         if self.warns:
             click.echo(f"warning: {harmless(text)}", err=True)
 
     def error(self, text: str) -> None:
-        """Why the command ends, in one line; ``torchrun`` ends the others, unless the first has not failed too."""
+        """Print why the command ends, in one line; ``torchrun`` ends waiting processes if the first fails too."""
         if not self.first:
             time.sleep(_GRACE)
         who = "error" if self.first else f"error in process {os.environ['RANK']}"
         click.echo(f"{who}: {harmless(' '.join(text.split()))}", err=True)
 
     def trace(self) -> None:
-        """Where the error that is being handled came from, for those who ask."""
+        """Print where the current error came from, if ``--debug`` asks for it."""
         if self.debug:
             traceback.print_exc()
 
     def result(self, text: str, data: dict[str, Any]) -> None:
-        """What was asked for: ``text`` for people, or what is left to say of it, ``data`` for machines."""
-        said = json.dumps(plain(data), ensure_ascii=False, allow_nan=False) if self.as_json else text
-        if self.first and said:
-            click.echo(harmless(said) if sys.stdout.isatty() else said)
+        """Print what was asked for: ``text`` for people, ``data`` for programs."""
+        shown = json.dumps(plain(data), ensure_ascii=False, allow_nan=False) if self.as_json else text
+        if self.first and shown:
+            click.echo(harmless(shown) if sys.stdout.isatty() else shown)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Warnings of the library as lines of this console, and what it prints on standard error."""
+        """Turn warnings of the library into lines of this console; what it prints goes to standard error."""
         with warnings.catch_warnings(), redirect_stdout(sys.stderr):
             warnings.simplefilter("default")
             warnings.showwarning = lambda message, *_, **__: self.warn(" ".join(str(message).split()))
@@ -77,7 +77,7 @@ class Console:
 
 
 def harmless(text: str) -> str:
-    """A text for a terminal, which control characters of a file could take over: these are replaced.
+    """A text that is safe for a terminal: control characters, which may come from a file, are replaced.
 
     >>> harmless("a model\\x1b[2J of\\thouses")
     'a model�[2J of\\thouses'
@@ -86,7 +86,7 @@ def harmless(text: str) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], numbers: bool = False) -> str:
-    """Rows of text in columns; all but the first flush right where they hold ``numbers``.
+    """Rows of text in columns; with ``numbers``, all columns but the first are aligned to the right.
 
     >>> print(aligned([["", "error"], ["ours", "1.5"], ["theirs", "12.0"]], numbers=True))
             error
@@ -102,7 +102,7 @@ def aligned(rows: Sequence[Sequence[str]], numbers: bool = False) -> str:
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold: numbers that are not finite become null, numpy's become Python's.
+    """A value that JSON can hold: NaN and infinity become null, numpy's numbers become Python's.
 
     >>> plain({"a": float("nan"), "b": (1, 2.5)})
     {'a': None, 'b': [1, 2.5]}

@@ -1,44 +1,44 @@
-"""The program around the commands: its help in groups, its exit codes, and the options that all commands have.
+"""The program around the commands: its help in groups, its exit codes, and the options that all commands share.
 
-Exit codes: 0 all went well; 1 the data or options are at fault, which one line on standard error tells; 2 the command
-was not understood; 3 an unexpected error; 130 interrupted.
+Exit codes: 0 success; 1 an error in the data or the options, explained in one line on standard error; 2 the command was
+not understood; 3 an unexpected error; 130 interrupted.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-import importlib.metadata
 import os
 import sys
 from collections.abc import Callable
 
 import click
+from click.shell_completion import get_completion_class
 
 from stratagp.cli.output import Console
 from stratagp.errors import StrataGPError
 
 USER_ERROR, UNEXPECTED, INTERRUPTED = 1, 3, 130
-COMMANDS = {  # headings of the help, with commands and what they do; each is a module of stratagp.cli.commands
+COMMANDS = {  # headings of the help, with commands and what they do; each but completion is a module of cli.commands
     "Learn and predict": {
         "fit": "Learn to predict a column of FILE from the others.",
         "predict": "Predict the rows of FILE.",
         "evaluate": "Compare predictions for FILE with its target.",
     },
     "Look at models": {
-        "report": "Write the page about a model again, or about other rows.",
-        "info": "Tell what a saved model is, without loading it.",
+        "report": "Write the report about a model again, or about other rows.",
+        "info": "Show what a saved model is, without loading it.",
         "export": "Write a model as a graph that runs without StrataGP.",
     },
     "This machine and data": {
-        "bench": "Time the exact process on this machine, beside scikit-learn.",
+        "bench": "Time the exact process on this machine, against scikit-learn.",
         "data": "List data sets, or write one as a CSV file.",
-        "completion": "Print what makes a shell complete commands and options.",
+        "completion": "Print a script that completes commands and options in your shell.",
     },
 }
 _COMMON = (
-    (["--json", "as_json"], "The result as one JSON object on standard output."),
-    (["-v", "--verbose"], "Remarks and progress, also where standard error is no terminal."),
+    (["--json", "as_json"], "Print the result as one JSON object on standard output."),
+    (["-v", "--verbose"], "Print remarks and progress, even if standard error is no terminal."),
     (["--debug"], "Show where in the program an error came from."),
 )
 
@@ -52,8 +52,8 @@ class Program(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """The command of a name, from its module."""
-        if name not in self.list_commands(ctx):
-            return None
+        if name in self.commands or name not in self.list_commands(ctx):
+            return self.commands.get(name)
         found: click.Command = importlib.import_module(f"stratagp.cli.commands.{name}").command
         return found
 
@@ -64,29 +64,35 @@ class Program(click.Group):
                 formatter.write_dl(list(group.items()))
 
 
-def _version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
-        click.echo(f"stratagp {importlib.metadata.version('stratagp')}")
-        ctx.exit()
-
-
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version.")
+@click.version_option(package_name="stratagp", message="stratagp %(version)s")
 def main() -> None:
-    """Gaussian-process models of tables: predictions that say how sure they are.
+    """Gaussian-process models of tables: predictions that tell how sure they are.
 
     \b
     stratagp fit houses.csv --target price       learn, test on held-out rows, save, report
     stratagp predict houses-model new.csv        mean, spread and interval for each row
     stratagp evaluate houses-model test.csv      errors, and whether the intervals hold
 
-    Results go to standard output, remarks to standard error. Exit codes: 0 all went well, 1 data or
-    options are at fault, 2 the command was not understood, 3 an unexpected error, 130 interrupted.
+    Results go to standard output, remarks to standard error. Exit codes: 0 success, 1 an error in the
+    data or the options, 2 command not understood, 3 unexpected error, 130 interrupted.
     """
 
 
+@main.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print a script that completes commands and options in your shell.
+
+    For bash, put this into ~/.bashrc:  eval "$(stratagp completion bash)"
+    """
+    found = get_completion_class(shell)
+    assert found is not None
+    click.echo(found(main, {}, "stratagp", "_STRATAGP_COMPLETE").source())
+
+
 def declared(name: str) -> Callable[[Callable[..., None]], click.Command]:
-    """Make a command of a function of a console and its own options; whatever goes wrong in it becomes an exit code."""
+    """Make a command of a function that takes a console and options; every error in it becomes an exit code."""
 
     def declare(run: Callable[..., None]) -> click.Command:
         @functools.wraps(run)
@@ -107,14 +113,14 @@ def declared(name: str) -> Callable[[Callable[..., None]], click.Command]:
 
 
 def _ending(error: Exception, console: Console) -> Exception:
-    """How a command ends by an error, about which a word is said."""
+    """The exception that ends a command with the right exit code, after the error is printed."""
     if isinstance(error, (click.ClickException, click.exceptions.Exit)):
         return error
     if isinstance(error, click.Abort):
         if console.first:
             console.error("interrupted")
         return click.exceptions.Exit(INTERRUPTED)
-    if isinstance(error, BrokenPipeError):  # whoever read our output has seen enough; nothing more can be written
+    if isinstance(error, BrokenPipeError):  # whoever read our output has stopped; nothing more can be written
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return click.exceptions.Exit(USER_ERROR)
     console.trace()

@@ -1,4 +1,4 @@
-"""How good predictions are, beside those of the trivial predictor and of gradient boosting."""
+"""How good predictions are, compared with a trivial predictor and with gradient boosting."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 import stratagp
 from stratagp.cli.output import Console, aligned
+from stratagp.cli.table import DataFrame
 from stratagp.errors import StrataGPError
 
 Scores = dict[str, float]
@@ -25,35 +26,34 @@ _HEADINGS = {
     "brier": "Brier",
     "ece": "ECE",
 }
-_ROUNDING = 1e-12  # errors up to which count as zero
-
-_MOST_CATEGORIES = 255  # that gradient boosting tells apart
+_ROUNDING = 1e-12  # errors up to this count as zero
+_MOST_CATEGORIES = 255  # that gradient boosting can tell apart
 _LEVEL = 0.95
 
 
 def answers(model: Any, X: Any, y: np.ndarray, task: str) -> tuple[np.ndarray, ...]:
-    """What scores need of a fitted model about rows: probabilities; or means, ends of intervals and log densities."""
+    """What a model predicts for rows, as scores need it: probabilities; or means, interval ends and log densities."""
     if task == "classification":
         return (model.predict_proba(X),)
     return model.predict(X), *model.predict_interval(X, _LEVEL), model.log_density(X, y)
 
 
-def scored(model: Any, y: np.ndarray, said: Sequence[np.ndarray], task: str) -> Scores:
-    """Errors of such answers."""
+def scored(model: Any, y: np.ndarray, found: Sequence[np.ndarray], task: str) -> Scores:
+    """The scores of such answers."""
     if task == "classification":
-        return _of_classes(y, said[0], model.classes_)
-    mean, lower, upper, density = said
+        return _of_classes(y, found[0], model.classes_)
+    mean, lower, upper, density = found
     inside = stratagp.metrics.interval_coverage(y, lower, upper)
     return {**_of_means(y, mean), "nlpd": -float(np.mean(density)), "coverage95": inside}
 
 
 def tested(model: Any, X: Any, y: np.ndarray, task: str, console: Console) -> Scores:
-    """Scores on rows that were held out; none and a warning where these have no answer: a trained model is not lost."""
+    """Scores on held-out rows; if these cannot be predicted, a warning and no scores, so that the model is not lost."""
     try:
         with console.at_work():
             return scored(model, y, answers(model, X, y, task), task)
     except (StrataGPError, ValueError) as error:
-        console.warn(f"the rows held out are not scored: {error}")
+        console.warn(f"held-out rows are not scored: {error}")
         return {}
 
 
@@ -64,7 +64,7 @@ def _of_means(y: np.ndarray, mean: np.ndarray) -> Scores:
 
 
 def _of_gaussians(y: np.ndarray, mean: np.ndarray, std: float) -> Scores:
-    """Of Gaussians with one standard deviation, which is kept above zero."""
+    """Scores of Gaussians with one standard deviation, which is kept above zero."""
     spread = np.full(len(y), max(std, 1e-12))
     inside = stratagp.metrics.coverage(y, mean, spread, _LEVEL)
     return {**_of_means(y, mean), "nlpd": stratagp.metrics.nlpd(y, mean, spread), "coverage95": inside}
@@ -82,9 +82,9 @@ def _of_classes(y: np.ndarray, probability: np.ndarray, classes: np.ndarray) -> 
 
 
 def baselines(
-    X: Any, y: np.ndarray, X_test: Any, y_test: np.ndarray, task: str, texts: Sequence[str], seed: int
+    X: DataFrame, y: np.ndarray, X_test: DataFrame, y_test: np.ndarray, task: str, texts: Sequence[str], seed: int
 ) -> dict[str, Scores]:
-    """Scores of the trivial predictor and of gradient boosting, which sees no texts."""
+    """Scores of a trivial predictor and of gradient boosting, which sees no texts."""
     if task == "classification":
         classes, counts = np.unique(y, return_counts=True)
         shares = np.tile(counts / counts.sum(), (len(y_test), 1))
@@ -95,18 +95,22 @@ def baselines(
     if seen.shape[1]:
         try:
             found["gradient boosting"] = _boosting(*_for_trees(seen, new), y, y_test, task, seed)
-        except ValueError as error:  # the model is trained by now, and is worth more than what it is compared with
-            warnings.warn(f"there are no scores of gradient boosting: {error}", UserWarning, stacklevel=2)
+        except ValueError as error:  # the trained model is worth more than the comparison
+            warnings.warn(
+                f"gradient boosting failed and is left out of the comparison: {error}", UserWarning, stacklevel=2
+            )
     return found
 
 
-def _boosting(X: Any, X_test: Any, y: np.ndarray, y_test: np.ndarray, task: str, seed: int) -> Scores:
-    """Gradient boosting as scikit-learn has it; the noise of regression is that of residuals of rows held out."""
+def _boosting(X: DataFrame, X_test: DataFrame, y: np.ndarray, y_test: np.ndarray, task: str, seed: int) -> Scores:
+    """Scores of scikit-learn's gradient boosting; cross-validated residuals give the noise of a regression."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
     from sklearn.model_selection import KFold, cross_val_predict
 
     if task == "classification":
-        stops = "auto" if np.unique(y, return_counts=True)[1].min() > 1 else False  # by a share of every class
+        stops = (
+            "auto" if np.unique(y, return_counts=True)[1].min() > 1 else False
+        )  # which holds out a share of every class
         trees = HistGradientBoostingClassifier(
             random_state=seed, categorical_features="from_dtype", early_stopping=stops
         ).fit(X, y)
@@ -117,8 +121,8 @@ def _boosting(X: Any, X_test: Any, y: np.ndarray, y_test: np.ndarray, task: str,
     return _of_gaussians(y_test, trees.fit(X, y).predict(X_test), float(np.sqrt(np.mean(residuals**2))))
 
 
-def _for_trees(X: Any, X_test: Any) -> tuple[Any, Any]:
-    """Numbers as they are, dates in days, categories as such (their numbers where there are too many)."""
+def _for_trees(X: DataFrame, X_test: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Numbers as they are, dates in days, categories as such (as codes where there are too many)."""
     X, X_test = X.copy(), X_test.copy()
     for name in X.columns:
         if X[name].dtype.kind == "M":
@@ -133,7 +137,7 @@ def _for_trees(X: Any, X_test: Any) -> tuple[Any, Any]:
 
 
 def as_table(found: Mapping[str, Scores]) -> str:
-    """Scores with one row for each predictor.
+    """Scores as a table, with a row for each predictor.
 
     >>> print(as_table({"StrataGP": {"rmse": 1.234, "coverage95": 0.95}}))
                RMSE  in 95 %
@@ -147,7 +151,7 @@ def as_table(found: Mapping[str, Scores]) -> str:
 
 
 def _shown(name: str, value: float) -> str:
-    """A score; a dash where it is not known.
+    """A score as text; a dash where it is unknown.
 
     >>> _shown("log_loss", float("nan")), _shown("log_loss", float("inf")), _shown("nlpd", 1e-15)
     ('–', 'inf', '0')

@@ -1,4 +1,4 @@
-"""The options of a fit: from the command line, and in TOML files that are read before it and left beside a model."""
+"""The options of a fit: from the command line, or from a TOML file such as each fit leaves beside its model."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 import click
 
-from stratagp.cli.table import Format, shown_name
+from stratagp.cli.table import Format
 
-_KEPT_OUT = ("out", "overwrite", "report", "checkpoint")  # where results and states go is no setting of the model
+_KEPT_OUT = ("out", "overwrite", "report", "checkpoint")  # which say where things go, not what is learnt
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The options of ``stratagp fit``, which tells what they mean; None where nothing was said."""
+    """The options of ``stratagp fit``, whose help explains them; None where one is left out."""
 
     file: str
     target: str
@@ -47,18 +47,13 @@ class Settings:
         """How a text file is written."""
         return Format(self.delimiter, self.encoding, self.decimal, self.missing)
 
-    @property
-    def name(self) -> str:
-        """What messages call the file."""
-        return shown_name(self.file)
-
     def kept(self) -> dict[str, Any]:
-        """The options that make the same model again, as far as they were said."""
+        """The options that make the same model again, without those left out."""
         every = {name: value for name, value in asdict(self).items() if name not in _KEPT_OUT}
         return {name: value for name, value in every.items() if value is not None and value != {} and value != ()}
 
     def as_toml(self) -> str:
-        """The options that make the same model again.
+        """The options that make the same model again, as TOML.
 
         >>> print(Settings("a.csv", "price", kinds={"zip": "category"}, delimiter=";").as_toml())
         # stratagp fit --config settings.toml --out again repeats this fit
@@ -78,7 +73,7 @@ class Settings:
 
 
 def read_config(ctx: click.Context, parameter: click.Parameter, path: str | None) -> None:
-    """Let the options of a file stand in for those that the command line leaves out."""
+    """Take the options of a file where the command line leaves them out."""
     if path is None or ctx.resilient_parsing:
         return
     names = {each.name for each in ctx.command.params} - {"config", "debug", "verbose", "as_json"}
@@ -89,23 +84,24 @@ def read_config(ctx: click.Context, parameter: click.Parameter, path: str | None
 
 
 def _options(path: str, known: set[str]) -> dict[str, Any]:
-    """What a file says, which must be among the ``known`` options."""
+    """The options in a file, which must be among the ``known`` ones."""
     try:
         import tomllib
 
         found = tomllib.loads(Path(path).read_text("utf-8"))
     except ModuleNotFoundError:
-        raise click.ClickException("--config needs Python 3.11 or later, which reads TOML") from None
+        raise click.ClickException("--config needs Python 3.11 or later, which can read TOML") from None
     except OSError as error:
         raise click.ClickException(f"--config: {path} cannot be read: {error.strerror}") from None
-    except ValueError as error:  # of the encoding, or of TOML
+    except ValueError as error:  # in the encoding, or in the TOML
         raise click.ClickException(f"--config: {path} is not TOML: {error}") from None
     options = {"kinds" if name == "as" else name.replace("-", "_"): value for name, value in found.items()}
     for name in options:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             raise click.ClickException(
-                f"--config: {path} has {name!r}, which is no option of fit" + (f"; is it {near[0]!r}?" if near else "")
+                f"--config: {path} has {name!r}, which is no option of fit"
+                + (f"; did you mean {near[0]!r}?" if near else "")
             )
     return options
 
@@ -113,4 +109,4 @@ def _options(path: str, known: set[str]) -> dict[str, Any]:
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{_toml(name)} = {_toml(each)}" for name, each in value.items()) + " }"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # of texts, numbers and truth values
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # texts, numbers and truth values

@@ -1,16 +1,15 @@
-"""Rows to train on and rows held out, so that the test asks for nothing that no training row has."""
+"""Rows to train on and rows held out; every category and class of a test row has a training row."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 import stratagp
 from stratagp.cli.output import Console
-from stratagp.cli.table import pandas
+from stratagp.cli.table import DataFrame, pandas
 from stratagp.errors import InputError
 
 
@@ -19,35 +18,41 @@ class Parts:
     """Rows to train on and rows held out: frames and targets.
 
     Arguments:
-        rank: of each training row, when it is drawn where not all are taken.
-        categories: columns whose values the model has to have seen.
-        of_classes: whether the same is true of the targets.
+        rank: the order in which training rows are drawn, where not all are.
+        categories: columns of which a test row may have no value that training rows lack.
+        of_classes: whether the same holds for the targets.
     """
 
-    X: Any
+    X: DataFrame
     y: np.ndarray
-    X_test: Any
+    X_test: DataFrame
     y_test: np.ndarray
     rank: np.ndarray
     categories: tuple[str, ...]
     of_classes: bool
 
     def some(self, rows: int | None) -> Parts:
-        """The same with at most so many rows to train on, in their order, and no test of what these do not have."""
+        """At most so many rows to train on, in their order, and the test rows that these can answer."""
         if rows is None or rows >= len(self.y):
             return self
         kept = np.sort(np.argsort(self.rank)[:rows])
         fewer = replace(self, X=self.X.iloc[kept], y=self.y[kept], rank=self.rank[kept])
-        strange = _strange(fewer)
-        return replace(fewer, X_test=fewer.X_test[~strange], y_test=fewer.y_test[~strange])
+        unseen = _unseen(fewer)
+        return replace(fewer, X_test=fewer.X_test[~unseen], y_test=fewer.y_test[~unseen])
 
 
 def hold_out(
-    X: Any, y: np.ndarray, columns: Sequence[stratagp.data.Field], task: str, test: float, seed: int, console: Console
+    X: DataFrame,
+    y: np.ndarray,
+    columns: Sequence[stratagp.data.Field],
+    task: str,
+    test: float,
+    seed: int,
+    console: Console,
 ) -> Parts:
-    """Draw the rows of the test, with the same shares of classes where these allow it.
+    """Draw the test rows, with the shares of classes that all rows have, where possible.
 
-    A row whose category or class no training row has becomes a training row, with a warning.
+    A test row whose category or class no training row has becomes a training row, with a warning.
     """
     of_classes = task == "classification"
     categories = tuple(each.name for each in columns if each.kind == "category")
@@ -60,7 +65,7 @@ def hold_out(
     try:
         X, X_test, y, y_test = train_test_split(X, y, test_size=test, random_state=seed, stratify=labels)
     except ValueError as error:
-        raise InputError(f"--test {test} cannot be held out of {len(y)} rows: {error}") from None
+        raise InputError(f"--test {test} cannot hold out a part of {len(y)} rows: {error}") from None
     parts = _moved(Parts(X, y, X_test, y_test, np.arange(len(y)), categories, of_classes), console)
     return replace(parts, rank=_rank(parts, seed))
 
@@ -70,11 +75,11 @@ def _strata(y: np.ndarray, test: float, console: Console) -> np.ndarray | None:
     held = max(1, round(test * len(y)))
     if counts.min() > 1 and held >= len(counts) and len(y) - held >= len(counts):
         return y
-    console.warn("classes with very few rows: the test rows are drawn without regard to classes")
+    console.warn("some classes have very few rows: test rows are drawn without regard to classes")
     return None
 
 
-def _strange(parts: Parts) -> np.ndarray:
+def _unseen(parts: Parts) -> np.ndarray:
     """Which test rows have a category or class that no training row has."""
     found = ~np.isin(parts.y_test, parts.y) if parts.of_classes else np.zeros(len(parts.y_test), dtype=bool)
     for name in parts.categories:
@@ -84,20 +89,20 @@ def _strange(parts: Parts) -> np.ndarray:
 
 
 def _moved(parts: Parts, console: Console) -> Parts:
-    strange = _strange(parts)
-    if not strange.any():
+    unseen = _unseen(parts)
+    if not unseen.any():
         return parts
     console.warn(
-        f"{int(strange.sum())} of {len(strange)} rows drawn for the test have a category or class that no training row "
-        "has: they are trained on"
+        f"{int(unseen.sum())} of {len(unseen)} test rows have a category or class that no training row has: they "
+        "become training rows"
     )
-    X = pandas().concat([parts.X, parts.X_test[strange]])
-    y = np.concatenate([parts.y, parts.y_test[strange]])
-    return replace(parts, X=X, y=y, X_test=parts.X_test[~strange], y_test=parts.y_test[~strange])
+    X = pandas().concat([parts.X, parts.X_test[unseen]])
+    y = np.concatenate([parts.y, parts.y_test[unseen]])
+    return replace(parts, X=X, y=y, X_test=parts.X_test[~unseen], y_test=parts.y_test[~unseen])
 
 
 def _rank(parts: Parts, seed: int) -> np.ndarray:
-    """The order of the draw: at random, but a row of each category and class comes first."""
+    """The order in which rows are drawn: at random, but a row of each category and class first."""
     order = np.random.default_rng(seed).permutation(len(parts.y))
     first = np.zeros(len(order), dtype=bool)
     for name in parts.categories:

@@ -1,58 +1,58 @@
-"""The column to predict: whether it holds numbers or classes, what cannot be learnt, and what may not be meant."""
+"""The column to predict: whether it holds numbers or classes, and whether it can be learnt."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 import stratagp
 from stratagp.cli.output import Console
+from stratagp.cli.table import Series
 from stratagp.errors import InputError
 
 TASKS = ("regression", "classification")
-_CODES = 10  # classes at most, where whole numbers are taken for their codes
+_CODES = 10  # up to so many whole numbers in a row may be codes of classes
 _SKEWED = 1.0  # the skewness of positive numbers above which Gaussian intervals go far below zero
 
 
-def find_task(values: Any, said: str) -> tuple[str, str]:
-    """Regression or classification, and why.
+def find_task(values: Series, asked: str) -> tuple[str, str]:
+    """Regression or classification, and why; ``asked`` is what the user wants, or "auto".
 
     >>> import pandas as pd
     >>> find_task(pd.Series([0, 1, 2, 0, 1, 2, 1]), "auto")[0], find_task(pd.Series([0.5, 1.5, 2.0]), "auto")[0]
     ('classification', 'regression')
     """
     present = values.dropna()
-    kind = getattr(present.dtype, "kind", "O")
-    if said == "regression" and kind not in "iufb":
+    kind = present.dtype.kind
+    if asked == "regression" and kind not in "iufb":
         raise InputError(f"--task regression needs numbers, but the target {values.name!r} has {present.iloc[0]!r}")
-    if said != "auto":
-        return said, "as asked for"
+    if asked != "auto":
+        return asked, "as asked for"
     if stratagp.data.examine(present.to_frame("target"), {})[0].kind == "date":
         raise InputError(
-            f"the target {values.name!r} holds dates, {str(present.iloc[0])!r}, which are not predicted: give a "
-            "number, days since one of them for example; --task classification takes them as classes"
+            f"the target {values.name!r} holds dates such as {str(present.iloc[0])!r}, which cannot be predicted: "
+            "turn them into numbers, such as days since the first; or --task classification takes them as classes"
         )
     distinct = np.unique(present.to_numpy()) if kind in "iuf" else None
     if distinct is None:
         return "classification", f"the target has {present.nunique()} different texts"
     codes = len(distinct) <= _CODES and np.array_equal(distinct, distinct[0] + np.arange(len(distinct)))
     if len(distinct) == 2 or (codes and distinct[0] in (0, 1) and len(present) > 2 * len(distinct)):
-        return "classification", f"the target has {len(distinct)} values alone; --task regression takes them as numbers"
+        return "classification", f"the target has only {len(distinct)} values; --task regression takes them as numbers"
     return "regression", "the target is a number"
 
 
-def check_target(values: Any, task: str, said: str, log: bool, console: Console) -> None:
-    """Refuse a target that cannot be learnt as is asked for, and tell what may not be meant.
+def check_target(values: Series, task: str, asked: str, log: bool, console: Console) -> None:
+    """Refuse a target that cannot be learnt, and warn of a task that may be wrong.
 
     Arguments:
         values: without gaps.
-        said: the task that was asked for, or "auto".
+        asked: the task that the user wants, or "auto".
         log: whether the logarithm is to be learnt.
     """
     if task == "classification":
-        _check_classes(values, said, log, console)
+        _check_classes(values, asked, log, console)
         return
     numbers = values.to_numpy(dtype=float)
     if log and not (numbers > 0).all():
@@ -65,29 +65,31 @@ def check_target(values: Any, task: str, said: str, log: bool, console: Console)
         console.warn(f"the target {values.name!r} is constant: there is nothing to learn")
     elif not log and is_skewed(numbers):
         console.warn(
-            f"the target {values.name!r} is positive and skewed, so that intervals may reach below zero: --log learns "
-            "its logarithm, and gives intervals above zero"
+            f"the target {values.name!r} is positive and skewed, so intervals may reach below zero: --log learns its "
+            "logarithm and keeps intervals above zero"
         )
 
 
-def _check_classes(values: Any, said: str, log: bool, console: Console) -> None:
-    counts, is_number = values.value_counts(), getattr(values.dtype, "kind", "O") in "iuf"
+def _check_classes(values: Series, asked: str, log: bool, console: Console) -> None:
+    counts, is_number = values.value_counts(), values.dtype.kind in "iuf"
     if log:
-        raise InputError(f"--log is of numbers, but the target {values.name!r} is taken as classes: --task regression")
+        raise InputError(
+            f"--log needs numbers, but the target {values.name!r} is taken as classes: add --task regression"
+        )
     if counts.iloc[0] == 1:
         raise InputError(
-            f"the target {values.name!r} has as many values as rows, {len(values):,}: nothing can be learnt of classes "
-            "with one row each; give another target" + (", or --task regression" if is_number else "")
+            f"the target {values.name!r} has a different value in each of its {len(values):,} rows: classes with one "
+            "row each cannot be learnt; choose another target" + (", or --task regression" if is_number else "")
         )
-    if said == "auto" and is_number and set(counts.index) != {0, 1}:
+    if asked == "auto" and is_number and set(counts.index) != {0, 1}:
         console.warn(
-            f"the target {values.name!r} has {len(counts)} values alone, which are taken as classes: --task regression "
-            "takes them as numbers, --task classification says that classes are meant"
+            f"the target {values.name!r} has only {len(counts)} values, which are taken as classes: --task regression "
+            "takes them as numbers, --task classification confirms the classes"
         )
 
 
 def is_skewed(numbers: np.ndarray) -> bool:
-    """Whether numbers are positive with a skewness above 1, and their logarithms are less skewed.
+    """Whether numbers are positive with a skewness above 1, and their logarithms less skewed.
 
     >>> is_skewed(np.exp(np.linspace(-2, 2, 50))), is_skewed(np.linspace(1, 2, 50)), is_skewed(np.linspace(-1, 9, 50))
     (True, False, False)
@@ -101,9 +103,9 @@ def is_skewed(numbers: np.ndarray) -> bool:
     return bool(own > _SKEWED and abs(of_logarithms) < own)
 
 
-def targets(values: Any, task: str) -> np.ndarray:
-    """Targets without gaps as a model learns them: numbers; of classes whole numbers as such, all else as text."""
-    kind = getattr(values.dtype, "kind", "O")
+def targets(values: Series, task: str) -> np.ndarray:
+    """Targets without gaps as a model learns them: numbers; as classes, whole numbers stay and all else is text."""
+    kind = values.dtype.kind
     if task == "classification":
         if kind in "iu":
             return values.to_numpy()

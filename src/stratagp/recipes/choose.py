@@ -1,8 +1,8 @@
-"""Which recipe runs: from rows, columns, kinds and options, with the reason in words. Every threshold stands here."""
+"""Which recipe runs, from rows, columns, kinds and options, and why. Every threshold stands here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -19,6 +19,9 @@ from stratagp.recipes.vecchia import VecchiaRecipe
 
 EXACT_ROWS = 4000  # up to which "auto" is exact: some minutes on two cores
 LAPLACE_ROWS = 3000  # rows (times classes, if more than two) up to which "auto" takes Laplace
+TEXT_ROWS = 2000  # the same for a column of texts alone, up to which each is compared with each
+INDUCING = 500  # inducing points of a sparse process
+NEIGHBOURS = 100  # rows that a prediction of Vecchia's process comes from
 _CLOSED_ROWS, _CLOSED_INDUCING = 20_000, 50  # up to which deep processes take the collapsed bound
 
 Choice = tuple[str, str]
@@ -35,7 +38,7 @@ class Asked:
     search: Search
     max_epochs: int | None
     given: bool = True
-    n_neighbours: int = 100
+    n_neighbours: int = NEIGHBOURS
 
 
 WAYS: dict[str, Callable[[Asked], Recipe]] = {  # a new way of inference is one more line
@@ -84,17 +87,17 @@ def _of_numbers(asked: str, n: int, only_exact: str | None, over_objects: bool, 
     if asked != "auto":
         return asked, "as asked for"
     if n <= EXACT_ROWS:
-        return "exact", f"{n} rows are at most {EXACT_ROWS}"
-    return "vecchia", f"{n} rows are more than {EXACT_ROWS}: each prediction comes from the {n_neighbours} nearest"
+        return "exact", f"{n:,} rows are at most {EXACT_ROWS:,}: the exact process"
+    return "vecchia", f"{n:,} rows are more than {EXACT_ROWS:,}: each prediction comes from the {n_neighbours} nearest"
 
 
 def of_classes(asked: str, n: int, n_classes: int, over_objects: bool, hyperparameters: str) -> Choice:
     """The way of inference for ``n`` rows of classes."""
     if asked not in ("auto", "stochastic"):
         return asked, "as asked for"
-    size = n * (n_classes if n_classes > 2 else 1)
+    size = _latent_values(n, n_classes)
     if asked == "auto" and size <= LAPLACE_ROWS:
-        return "laplace", f"{size} latent values are at most {LAPLACE_ROWS}"
+        return "laplace", f"{size:,} latent values are at most {LAPLACE_ROWS:,}: Laplace's method"
     if asked == "auto" and over_objects:
         return "laplace", "kernels over objects have no inducing points"
     if over_objects:
@@ -103,7 +106,49 @@ def of_classes(asked: str, n: int, n_classes: int, over_objects: bool, hyperpara
         raise InputError("hyperparameters='bayes' needs closed forms: ask for inference='laplace', or fewer rows")
     if asked == "stochastic":
         return "stochastic", "as asked for"
-    return "stochastic", f"{size} latent values are more than {LAPLACE_ROWS}"
+    return "stochastic", f"{size:,} latent values are more than {LAPLACE_ROWS:,}: mini-batches"
+
+
+def _latent_values(n: int, n_classes: int) -> int:
+    """How many values of latent functions there are: one function for two classes, else one for each."""
+    return n * (n_classes if n_classes > 2 else 1)
+
+
+def of_table(
+    n: int,
+    n_classes: int = 0,
+    texts: Sequence[str] = (),
+    alone: bool = False,
+    *,
+    log: bool = False,
+    files: bool = False,
+) -> Choice:
+    """The way of inference for a table of any columns: that for its numbers or classes, or "features" for texts.
+
+    "features" is a process over texts and columns with random features behind it, which learns from mini-batches.
+
+    Arguments:
+        n: rows to learn from.
+        n_classes: how many classes there are; 0 where the target is a number.
+        texts: the names of columns that hold texts.
+        alone: whether one column of texts is all there is.
+        log: whether the logarithm of the target is learnt.
+        files: whether rows are read from files in batches.
+
+    >>> of_table(5000)[0], of_table(5000, texts=["gene"])[0], of_table(5000, 3)[0]
+    ('vecchia', 'features', 'stochastic')
+    """
+    if log:
+        return "features" if texts else "stochastic", "only mini-batches learn the logarithm of the target"
+    if alone and _latent_values(n, n_classes) <= TEXT_ROWS:
+        return "laplace" if n_classes else "exact", f"{n:,} texts are at most {TEXT_ROWS:,}: a process over texts"
+    if texts:
+        return "features", f"the column {texts[0]!r} holds texts: processes over texts and columns"
+    if files:
+        return "stochastic", "rows read from files in batches need mini-batches"
+    if n_classes:
+        return of_classes("auto", n, n_classes, over_objects=False, hyperparameters="map")
+    return of_numbers("auto", n, None, over_objects=False, n_neighbours=NEIGHBOURS, hyperparameters="map")
 
 
 def is_collapsed(asked: str, possible: bool, rows: int, n_inducing: int, likelihood: str) -> Choice:

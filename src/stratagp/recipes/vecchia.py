@@ -24,9 +24,10 @@ from stratagp.training.devices import as_numpy
 from stratagp.training.start import start_from_data
 
 SMOOTHNESS = (2.5, 1.5, 0.5)  # of the Matérn kernels that compete where nobody gave one
-_SEARCH = ((500, 30), (500, 30))  # rows and neighbours of the conditionals that a search sees: the second time with
-_COMPARE = (2000, 50)  # neighbours in the metric that the first has found; those that smoothnesses are compared by;
-_POLISH = ((4000, 60), (4000, 60))  # and those that the last values come from
+CONDITIONALS = 4000  # rows whose conditionals the last values come from
+_SEARCH = ((500, 30), (500, 30))  # rows and neighbours that a search sees, twice: then in the metric that it found
+_COMPARE = (2000, 50)  # those that smoothnesses are compared by
+_POLISH = ((CONDITIONALS, 60), (CONDITIONALS, 60))  # those that the last values come from
 _ENOUGH = 1e-3  # nats a row: ten iterations that gain less end a climb
 
 

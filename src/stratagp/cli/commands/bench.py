@@ -1,4 +1,4 @@
-"""``stratagp bench``: the speed of the exact process on this machine, beside scikit-learn."""
+"""``stratagp bench``: the speed of the exact process on this machine, against scikit-learn."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _AGREE = 1e-6  # relative
 @declared("bench")
 @click.option("--sizes", default="500,1000,2000", show_default=True, metavar="N,N,...", help="Numbers of rows.")
 def command(console: Console, sizes: str) -> None:
-    """Time the exact process on this machine, beside scikit-learn.
+    """Time the exact process on this machine, against scikit-learn.
 
-    One log marginal likelihood with its gradient, eight lengthscales, double precision, as many threads
-    as torch takes here. The best of three; both must agree on the value.
+    It times one log marginal likelihood with its gradient: eight lengthscales, double precision, torch's
+    number of threads, the best of three. Both must agree on the value.
     """
     import torch
 
@@ -54,7 +54,7 @@ def _sizes(text: str) -> list[int]:
 
 
 def _race(n: int) -> tuple[float, float, float]:
-    """Seconds of ours and theirs, the best of some turns, and the relative difference of the two values."""
+    """Seconds of ours and theirs, the best of three, and the relative difference of the two values."""
     rng = np.random.default_rng(n)
     x = rng.standard_normal((n, _COLUMNS))
     y = np.sin(x.sum(1)) + 0.3 * rng.standard_normal(n)

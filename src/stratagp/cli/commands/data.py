@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import click
 
 from stratagp.cli.output import Console, aligned
 from stratagp.cli.program import declared
-from stratagp.cli.table import Format, TableFile, pandas
+from stratagp.cli.table import DataFrame, Format, TableFile, pandas
 from stratagp.errors import InputError
 
-_SHIPPED = "disease of 442 patients by 10 measurements; progression"
+_SHIPPED = "442 patients, 10 measurements; predict progression"
 _BUNDLED = {
-    "breast_cancer": "classes of 569 tumours by 30 measurements; target",
-    "digits": "1797 images of digits, 8 × 8; target",
-    "iris": "three kinds of 150 flowers by 4 measurements; target",
-    "wine": "three kinds of 178 wines by 13 measurements; target",
+    "breast_cancer": "569 tumours of two kinds, 30 measurements; predict target",
+    "digits": "1797 images of digits, 8 × 8; predict target",
+    "iris": "150 flowers of three kinds, 4 measurements; predict target",
+    "wine": "178 wines of three kinds, 13 measurements; predict target",
 }
 _FILES = ("*.csv", "*.tsv", "*.parquet", "*.csv.gz")
 
@@ -33,7 +32,7 @@ def command() -> None:
 def _list(console: Console) -> None:
     """List data sets that need no network.
 
-    These are scikit-learn's own, and those under the folder that STRATAGP_DATA names.
+    They come with StrataGP or scikit-learn, or lie in the folder that STRATAGP_DATA names.
     """
     rows = [["diabetes", "with StrataGP", _SHIPPED]]
     rows += [[name, "with scikit-learn", text] for name, text in _BUNDLED.items()]
@@ -45,15 +44,15 @@ def _list(console: Console) -> None:
 @declared("get")
 @click.argument("name", metavar="NAME")
 @click.option("--out", "-o", metavar="FILE", help="The CSV file to write; NAME.csv if left out.")
-@click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
+@click.option("--overwrite", is_flag=True, help="Replace a file that is already there.")
 def _get(console: Console, name: str, out: str | None, overwrite: bool) -> None:
     """Write a data set as a CSV file.
 
-    NAME is one of the list, or a data set of OpenML where there is a network.
+    NAME is in the list of `stratagp data list`, or is a data set of OpenML, which needs a network.
     """
     path = Path(out or f"{Path(name).name}.csv")
     if path.exists() and not overwrite:
-        raise InputError(f"--out: {path} is there already: give another name, or --overwrite replaces it")
+        raise InputError(f"--out: {path} already exists: give another name, or add --overwrite")
     if not path.absolute().parent.is_dir():
         raise InputError(f"--out: the folder {path.parent} does not exist")
     with console.at_work():
@@ -69,26 +68,28 @@ command.add_command(_list)
 command.add_command(_get)
 
 
-def _found(name: str) -> Any:
+def _found(name: str) -> DataFrame:
     from sklearn import datasets
 
     if name == "diabetes":
         with resources.as_file(resources.files("stratagp") / "examples" / "diabetes.csv") as path:
             return pandas().read_csv(path)
     if name in _BUNDLED:
-        return getattr(datasets, f"load_{name}")(as_frame=True).frame
+        return vars(datasets)[f"load_{name}"](as_frame=True).frame
     here = _local_files()
     if name in here:
         return TableFile(str(here[name]), Format()).read()
     try:
         return datasets.fetch_openml(name, as_frame=True, parser="auto").frame
-    except Exception as error:  # of the network, or of OpenML
+    except Exception as error:  # from the network, or from OpenML
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{name!r} is not in `stratagp data list`, and OpenML did not give it: {reason}") from None
+        raise InputError(
+            f"{name!r} is not in `stratagp data list`, and could not be read from OpenML: {reason}"
+        ) from None
 
 
 def _local_files() -> dict[str, Path]:
-    """Tables under ``STRATAGP_DATA`` by their paths without endings."""
+    """Tables below ``STRATAGP_DATA``, by their paths without extensions."""
     root = os.environ.get("STRATAGP_DATA")
     if not root or not Path(root).is_dir():
         return {}

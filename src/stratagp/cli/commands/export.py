@@ -1,4 +1,4 @@
-"""``stratagp export``: a model as a graph for other programs."""
+"""``stratagp export``: write a model as a graph for other programs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _FORMATS = {".onnx": "onnx", ".pt2": "torch"}
 @click.argument("model", metavar="MODEL")
 @click.option("--out", "-o", required=True, metavar="FILE", help="The file to write, .onnx or .pt2.")
 @click.option("--format", "kind", type=click.Choice(["onnx", "torch"]),
-              help="Its format; by the ending of the file if left out.")  # fmt: skip
+              help="The format; goes by the file's extension if left out.")  # fmt: skip
 def command(console: Console, model: str, out: str, kind: str | None) -> None:
     """Write a model as a graph that runs without StrataGP.
 
-    It maps rows of numbers, x, to mean and variance, or to probabilities: an ONNX file for onnxruntime, or
-    a program for torch.export.load. Categories are given by their number, dates in days since 1970; the
-    file names columns, categories and classes. Models of texts cannot be exported.
+    The graph maps rows of numbers, x, to mean and variance, or to probabilities. It is an ONNX file for
+    onnxruntime, or a program for torch.export.load. Give categories by their number and dates in days
+    since 1970; the file lists columns, categories and classes. Models of texts cannot be exported.
     """
     path = Path(out)
     if not path.absolute().parent.is_dir():

@@ -1,8 +1,9 @@
-"""``stratagp fit``: read, look at the columns, choose, train, test, save, report."""
+"""``stratagp fit``: read a table, choose a model, train, test, save and report."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,9 @@ import numpy as np
 
 import stratagp
 from stratagp.cli import many_files
-from stratagp.cli.choice import MODELS, Choice, choose, plan
 from stratagp.cli.kernel_text import parse_kernel
 from stratagp.cli.model_folder import Fitted, check_out
-from stratagp.cli.models import as_inputs, build, train, usual_epochs
+from stratagp.cli.models import MODELS, Choice, as_inputs, build, choose, train, usual_epochs
 from stratagp.cli.output import Console
 from stratagp.cli.program import declared
 from stratagp.cli.scores import Scores, baselines, tested
@@ -24,6 +24,7 @@ from stratagp.cli.split import Parts, hold_out
 from stratagp.cli.table import (
     KINDS,
     WRITTEN,
+    DataFrame,
     TableFile,
     check_file,
     examine,
@@ -41,12 +42,12 @@ _LEAST_ROWS = 5
 _TASK_OF = {"category": "classification", "number": "regression"}  # by the kind of the target
 
 
-def _kinds(ctx: click.Context, parameter: click.Parameter, given: Any) -> dict[str, str]:
-    """``COLUMN=KIND``, several times, as a mapping."""
+def _kinds(ctx: click.Context, parameter: click.Parameter, given: Iterable[str]) -> dict[str, str]:
+    """Pairs ``COLUMN=KIND`` as a mapping."""
     pairs = [each.rpartition("=")[::2] for each in given]
     for name, kind in pairs:
         if not name or kind not in KINDS:
-            raise click.BadParameter(f"write COLUMN=KIND, with one of {', '.join(KINDS)} as kind")
+            raise click.BadParameter(f"write COLUMN=KIND, where KIND is one of {', '.join(KINDS)}")
     return dict(pairs)
 
 
@@ -54,44 +55,46 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, given: Any) -> dict[s
 @click.argument("file", metavar="FILE")
 @click.option("--target", "-t", required=True, metavar="COLUMN", help="The column to predict.")
 @click.option("--config", is_eager=True, expose_value=False, callback=read_config, metavar="FILE",
-              help="A TOML file with options by their names, as every fit leaves one.")  # fmt: skip
-@click.option("--out", "-o", metavar="DIR", help="Where the model goes; the file's name with -model if left out.")
-@click.option("--overwrite", is_flag=True, help="Replace a model that is there.")
+              help="A TOML file of options, such as the settings.toml that every fit writes.")  # fmt: skip
+@click.option("--out", "-o", metavar="DIR", help="The folder for the model; the file's name with -model if left out.")
+@click.option("--overwrite", is_flag=True, help="Replace a model that is already there.")
 @click.option("--model", type=click.Choice(MODELS), default="auto", show_default=True,
-              help="Which kind of model; auto goes by size and kind of the data, and says why.")  # fmt: skip
+              help="The kind of model; auto goes by the size and kind of the data, and tells why.")  # fmt: skip
 @click.option("--task", type=click.Choice(["auto", *TASKS]), default="auto", show_default=True,
-              help="Whether the target is a number or a class.")  # fmt: skip
+              help="Whether the target is a number or a class; auto goes by its values.")  # fmt: skip
 @click.option("--log", is_flag=True,
-              help="Learn the logarithm of a positive target, by mini-batches; answers are about the target itself, "
-              "intervals lie above zero.")  # fmt: skip
-@click.option("--kernel", metavar="TEXT", help="For example \"RBF*Periodic(period=1) + Linear(on='year')\".")
+              help="Learn the logarithm of a positive target, by mini-batches; predictions are of the target itself, "
+              "and intervals lie above zero.")  # fmt: skip
+@click.option("--kernel", metavar="TEXT", help="The kernel, such as \"RBF*Periodic(period=1) + Linear(on='year')\".")
 @click.option("--as", "kinds", multiple=True, callback=_kinds, metavar="COLUMN=KIND",
-              help="What a column holds: number, category, date, text; or ignore. Several times.")  # fmt: skip
+              help="What a column holds: number, category, date or text; or ignore. Repeatable.")  # fmt: skip
 @click.option("--test", type=click.FloatRange(0, 1, max_open=True), default=0.2, show_default=True, metavar="SHARE",
-              help="The share of rows to hold out for the test; 0 for none.")  # fmt: skip
+              help="The share of rows to hold out for the test; 0 for no test.")  # fmt: skip
 @click.option("--drop-missing", is_flag=True,
-              help="Leave rows out that have no target, or lack inputs where the model cannot fill them.")  # fmt: skip
+              help="Leave out rows without a target, and rows without inputs that the model needs.")  # fmt: skip
 @click.option("--rows", type=click.IntRange(2), metavar="N",
-              help="Train on this many rows at most, drawn at random; not for folders.")  # fmt: skip
-@click.option("--epochs", type=click.IntRange(1), metavar="N", help="How often mini-batch models go over the rows.")
+              help="Train on at most this many rows, drawn at random; not for folders.")  # fmt: skip
+@click.option("--epochs", type=click.IntRange(1), metavar="N", help="How often mini-batch models pass over the rows.")
 @click.option("--time-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
-              help="Train for about so long: by fewer epochs or rows or a sparser model; not for folders.")  # fmt: skip
+              help="Train for about this long: fewer epochs or rows, or a sparse model; not for folders.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="N",
-              help="Of the test rows and of all that is random in training.")  # fmt: skip
-@click.option("--checkpoint", metavar="DIR", help="Where mini-batch models leave their state; a second call goes on.")
-@click.option("--device", metavar="NAME", help="Where the model is trained: cpu, cuda, cuda:1.")
-@click.option("--report/--no-report", default=True, help="Whether to write a page about the model.")
+              help="The seed of the test rows and of everything random in training.")  # fmt: skip
+@click.option(
+    "--checkpoint", metavar="DIR", help="A folder for the state of mini-batch training; a second call resumes from it."
+)
+@click.option("--device", metavar="NAME", help="Where to train: cpu, cuda, cuda:1.")
+@click.option("--report/--no-report", default=True, help="Whether to write a report about the model.")
 @format_options
 def command(console: Console, **options: Any) -> None:
     """Learn to predict a column of FILE from the others.
 
-    FILE is a CSV, TSV or Parquet file, or - for CSV from standard input. A folder or a quoted pattern of
-    files ('flights/*.parquet'), or one that does not fit in memory, is read in batches, which --rows and
-    --time-limit are not for; that also works in several processes:
+    FILE is a CSV, TSV or Parquet file, or - for CSV from standard input. A folder, a quoted pattern of
+    files ('flights/*.parquet') or a file too large for memory is read in batches, without --rows and
+    --time-limit. That also works in several processes:
     torchrun --nproc-per-node 2 -m stratagp fit ...
 
-    The kinds of columns are found and told. A part of the rows is held out, and predicted beside the
-    mean of the target and gradient boosting. The model, the settings and a report go to a folder.
+    The kinds of columns are found and shown. A part of the rows is held out to compare the model with
+    the mean of the target and with gradient boosting. Model, settings and report go to a folder.
     """
     settings = Settings(**options)
     settings = replace(settings, task=asked_task(settings))
@@ -101,18 +104,18 @@ def command(console: Console, **options: Any) -> None:
     out = Path(settings.out or f"{_stem(settings.file)}-model")
     check_out(out, settings.overwrite)
     if settings.kernel is not None:
-        parse_kernel(settings.kernel)  # which says what is wrong with it before any work
+        parse_kernel(settings.kernel)  # so that a mistake is found before any work
     if settings.device is not None:
         stratagp.training.find_device(settings.device)
     if settings.log and many:
-        raise InputError(f"--log is for a file that fits in memory, but {settings.file} is read in batches")
+        raise InputError(f"--log needs a file that fits in memory, but {settings.file} is read in batches")
     fitted = many_files.fit(console, settings) if many else _fit(console, settings)
     if console.first:
         fitted.save(out, console)
 
 
 def asked_task(settings: Settings) -> str:
-    """The task that is asked for, by ``--task`` or by what ``--as`` says of the target.
+    """The task that the user asks for, by ``--task`` or by ``--as`` for the target.
 
     >>> asked_task(Settings("a.csv", "price", kinds={"price": "category", "size": "number"}))
     'classification'
@@ -124,8 +127,8 @@ def asked_task(settings: Settings) -> str:
     found = _TASK_OF.get(kind)
     if found is None or asked not in ("auto", found):
         raise InputError(
-            f"--as {target}={kind} is of the target, which is a number or a category: --task regression or --task "
-            "classification says which" + (f", and {asked} was asked for" if asked != "auto" else "")
+            f"--as {target}={kind}: the target must be a number or a category, as --task regression or --task "
+            "classification decides" + (f", and {asked} was asked for" if asked != "auto" else "")
         )
     return found
 
@@ -158,40 +161,39 @@ def _fit(console: Console, settings: Settings) -> Fitted:
     for name, is_ignored in ignored.items():
         if is_ignored:
             raise InputError(
-                f"--{name} is for models that learn by mini-batches, which {choice.model} does not: leave it out, or "
-                "take one that does, --model autogp for example"
+                f"--{name} needs a model that learns by mini-batches, and {choice.model} does not: leave it out, or "
+                "choose another model, such as --model autogp"
             )
     console.note(f"{task} by {choice.model}: {choice.reason}")
     settings = replace(settings, model=choice.model, task=task)
     if settings.time_limit is not None:
-        ready, settings = _limited(ready, settings, settings.time_limit, console)
-    given = settings.kernel, settings.seed, settings.epochs, ready.missing, console.talks, settings.device
-    model = build(ready.choice, task, *given)
+        ready, settings = _limited(ready, settings, console)
+    model = build(ready.choice, task, settings, ready.missing, console.talks)
     train(model, as_inputs(ready.parts.X, ready.choice), ready.parts.y, settings.checkpoint, console)
     return _tested(model, ready, settings, time.perf_counter() - start, console)
 
 
 def prepare(console: Console, settings: Settings) -> Prepared:
-    """Read a table, look at its columns, choose a model and hold rows out."""
-    target, kinds, name = settings.target, settings.kinds, settings.name
+    """Read a table, examine its columns, choose a model and hold rows out."""
+    target, kinds = settings.target, settings.kinds
     table = TableFile(settings.file, settings.form)
-    said = [column for column, kind in kinds.items() if kind in WRITTEN]
-    frame = _complete(table.read(said), settings, console)
-    refuse_mixed(frame, target, kinds, settings.task, settings.form, name)
+    texts = [column for column, kind in kinds.items() if kind in WRITTEN]
+    frame = _complete(table.read(texts), table.name, settings, console)
+    refuse_mixed(frame, target, kinds, settings.task, settings.form, table.name)
     task, why = find_task(frame[target], settings.task)
     check_target(frame[target], task, settings.task, settings.log, console)
-    why += "; its logarithm is learnt" if settings.log else ""
+    why += "; the model learns its logarithm" if settings.log else ""
     columns = examine(frame, target, kinds)
     letters = [each.name for each in columns if each.kind in WRITTEN]
     if task == "classification" and targets(frame[target], task).dtype.kind == "U":
         letters.append(target)
     frame = table.as_written(frame, letters)
     assumed = tell(columns, target, task, why, console)
-    X, y = inputs(frame, stratagp.data.Schema(columns), name, console, target), targets(frame[target], task)
+    X, y = inputs(frame, stratagp.data.Schema(columns), table.name, console, target), targets(frame[target], task)
 
     def chosen(y: np.ndarray, rows: int) -> Choice:
         classes = len(np.unique(y)) if task == "classification" else 0
-        return choose(settings.model, task, columns, rows, classes, settings.log)
+        return choose(settings, columns, rows, classes)
 
     trained = round((1 - settings.test) * len(y))
     choice = chosen(y, min(trained, settings.rows or trained))
@@ -202,17 +204,17 @@ def prepare(console: Console, settings: Settings) -> Prepared:
     return Prepared(task, columns, assumed, final if final.fills or not missing else choice, parts, missing)
 
 
-def _complete(frame: Any, settings: Settings, console: Console) -> Any:
-    """Rows with a target, enough of them."""
-    target, name = settings.target, settings.name
+def _complete(frame: DataFrame, name: str, settings: Settings, console: Console) -> DataFrame:
+    """The rows with a target, which must be enough."""
+    target = settings.target
     gaps = pick(frame, target, name).isna()
     if gaps.any() and not settings.drop_missing:
         raise InputError(
-            f"{name}: the target {target!r} is missing in {int(gaps.sum())} of {len(frame)} rows, the first is row "
-            f"{int(gaps.to_numpy().argmax()) + 1}: fill them, or --drop-missing leaves such rows out"
+            f"{name}: the target {target!r} is missing in {int(gaps.sum())} of {len(frame)} rows, first in row "
+            f"{int(gaps.to_numpy().argmax()) + 1}: fill them, or leave such rows out with --drop-missing"
         )
     if gaps.any():
-        console.warn(f"{int(gaps.sum())} of {len(frame)} rows have no target and are left out")
+        console.warn(f"left out {int(gaps.sum())} of {len(frame)} rows, which have no target")
         frame = frame[~gaps]
     if len(frame) < _LEAST_ROWS:
         raise InputError(f"{name} has {len(frame)} row{'s' * (len(frame) != 1)}: a fit needs at least {_LEAST_ROWS}")
@@ -220,52 +222,51 @@ def _complete(frame: Any, settings: Settings, console: Console) -> Any:
 
 
 def _without_gaps(
-    X: Any, y: np.ndarray, choice: Choice, settings: Settings, console: Console
-) -> tuple[Any, np.ndarray, bool]:
-    """Rows as the model can take them, and whether it is to fill missing inputs, which is a warning."""
+    X: DataFrame, y: np.ndarray, choice: Choice, settings: Settings, console: Console
+) -> tuple[DataFrame, np.ndarray, bool]:
+    """Rows as the model can take them, and whether it has to fill missing inputs; both come with a warning."""
     gaps = X.isna().any(axis=1).to_numpy()
     if not gaps.any():
         return X, y, False
     where = ", ".join(repr(name) for name in X.columns[X.isna().any()][:5])
     lacking = f"{int(gaps.sum())} of {len(y)} rows lack inputs ({where})"
     if choice.fills:
-        console.warn(f"{lacking}, which are averaged over")
+        console.warn(f"{lacking}: the model averages over what these may be")
         return X, y, True
     if not settings.drop_missing:
-        able = "" if settings.log else "--model exact or sparse does, "
-        raise InputError(f"{lacking}, which {choice.model} does not fill: {able}--drop-missing leaves such rows out")
-    console.warn(f"{lacking} and are left out")
+        able = "" if settings.log else "--model exact, vecchia and sparse can, and "
+        raise InputError(f"{lacking}, and {choice.model} cannot fill them: {able}--drop-missing leaves such rows out")
+    console.warn(f"{lacking}: they are left out")
     return X[~gaps], y[~gaps], False
 
 
 def _fewer(parts: Parts, rows: int | None, console: Console) -> Parts:
-    """At most so many rows to train on."""
+    """At most so many rows to train on, and test rows that these can answer."""
     found = parts.some(rows)
     if lost := len(parts.y_test) - len(found.y_test):
-        console.warn(f"{lost:,} test rows are left out: none of the {rows:,} training rows has their category or class")
+        console.warn(f"left out {lost:,} test rows: none of the {rows:,} training rows has their category or class")
     return found
 
 
-def _limited(ready: Prepared, settings: Settings, seconds: float, console: Console) -> tuple[Prepared, Settings]:
-    """What fits into a time limit; the settings then have what was found in place of the limit."""
+def _limited(ready: Prepared, settings: Settings, console: Console) -> tuple[Prepared, Settings]:
+    """What fits into a time limit; the settings then hold rows and epochs in place of the limit."""
+    choice, task, n = ready.choice, ready.task, len(ready.parts.y)
+    own = "stochastic" if choice.by_batches else choice.model
+    quicker = Choice("vecchia", "the exact process would take longer than the time limit")
 
-    def trial(choice: Choice, rows: int, epochs: int | None) -> None:
-        some = ready.parts.some(rows)
-        given = settings.kernel, settings.seed, epochs or settings.epochs, ready.missing, False, settings.device
-        model = build(choice, ready.task, *given)
-        train(model, as_inputs(some.X, choice), some.y, None, console)
+    def trial(way: str, rows: int, epochs: int | None) -> None:
+        some, tried = ready.parts.some(rows), choice if way == own else quicker
+        model = build(tried, task, replace(settings, epochs=epochs or settings.epochs), ready.missing)
+        train(model, as_inputs(some.X, tried), some.y, None, console)
 
-    rows = len(ready.parts.y)
-    usual = settings.epochs or usual_epochs(ready.choice, ready.task, rows)
-    sparse = ready.task == "regression" and not ready.choice.texts
-    found = plan(ready.choice, rows, seconds, usual, trial, sparse)
-    if found.word:
-        console.warn(f"{found.word} the time limit of {seconds:g} s")
-    parts, epochs = _fewer(ready.parts, found.rows, console), found.epochs or settings.epochs
-    settled = replace(
-        settings, model=found.choice.model, rows=found.rows or settings.rows, epochs=epochs, time_limit=None
-    )
-    return replace(ready, choice=found.choice, parts=parts), settled
+    budget = stratagp.recipes.Budget(settings.rows, settings.epochs, settings.time_limit)
+    usual = usual_epochs(choice, task, settings, n)
+    found = stratagp.recipes.plan(own, n, budget, usual, trial, task == "regression" and not choice.texts)
+    if found.reason:
+        console.warn(found.reason)
+    choice = choice if found.way == own else quicker
+    settled = replace(settings, model=choice.model, rows=found.budget.rows, epochs=found.budget.epochs, time_limit=None)
+    return replace(ready, choice=choice, parts=_fewer(ready.parts, settled.rows, console)), settled
 
 
 def _tested(model: Any, ready: Prepared, settings: Settings, seconds: float, console: Console) -> Fitted:
@@ -274,12 +275,13 @@ def _tested(model: Any, ready: Prepared, settings: Settings, seconds: float, con
     others: dict[str, Scores] = {}
     parts, task, choice = ready.parts, ready.task, ready.choice
     if len(parts.y_test):
-        console.note(f"predicting {len(parts.y_test)} rows that were held out")
+        console.note(f"predicting {len(parts.y_test)} held-out rows")
         found = tested(model, as_inputs(parts.X_test, choice), parts.y_test, task, console)
         with console.at_work():
             others = baselines(parts.X, parts.y, parts.X_test, parts.y_test, task, choice.texts, settings.seed)
-    text = choice.texts[0] if choice.alone else None  # as a column, which has a name and rows of the file
+    text = choice.texts[0] if choice.alone else None  # a column, which has a name and the rows of the file
     X, X_test = (each if text is None else each[text] for each in (parts.X, parts.X_test))
     rows = (X, parts.y, X_test, parts.y_test)
-    told = ready.columns, ready.assumed, rows, found, others, settings, seconds
-    return Fitted(model, choice, task, *told, written=parts.y.dtype.kind == "U")
+    written = parts.y.dtype.kind == "U"
+    about = ready.columns, ready.assumed, rows, found, others, settings, seconds
+    return Fitted(model, choice, task, *about, written=written)

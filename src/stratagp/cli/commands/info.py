@@ -18,7 +18,7 @@ from stratagp.persistence.config import describe
 @declared("info")
 @click.argument("model", metavar="MODEL")
 def command(console: Console, model: str) -> None:
-    """Tell what a saved model is, without loading it."""
+    """Show what a saved model is, without loading it."""
     folder = Path(model)
     about = describe(folder)
     table = read_table_file(folder) if (folder / TABLE).exists() else None
@@ -29,7 +29,7 @@ def command(console: Console, model: str) -> None:
         text = _words(about, table)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ModelFileError(
-            f"{folder} is damaged: its description is not what a fit writes ({type(error).__name__} {error})"
+            f"{folder} is damaged: its description is not one that fit writes ({type(error).__name__} {error})"
         ) from None
     console.result(harmless(text), data)
 
@@ -42,7 +42,7 @@ def _words(about: dict[str, Any], table: dict[str, Any] | None) -> str:
     rows += [["versions", ", ".join(f"{name} {number}" for name, number in about["library"].items())]]
     lines = [aligned([[" ".join(each.split()) for each in row] for row in rows])]
     if table is not None and (found := table["about"].get("metrics")):
-        every = {"rows held out": found, **table["about"].get("baselines", {})}
+        every = {"held-out rows": found, **table["about"].get("baselines", {})}
         nan = float("nan")
         scores = {
             who: {name: nan if value is None else value for name, value in own.items()} for who, own in every.items()
@@ -61,7 +61,7 @@ def _of_table(table: dict[str, Any]) -> list[list[str]]:
 
 
 def _bytes(size: int) -> str:
-    """A size as people read it.
+    """A size in kilobytes or megabytes.
 
     >>> _bytes(78_248), _bytes(4_750_216)
     ('78.2 kB', '4.8 MB')

@@ -1,4 +1,4 @@
-"""``stratagp predict``: rows in, predictions out, in their order."""
+"""``stratagp predict``: predictions for the rows of a file, in their order."""
 
 from __future__ import annotations
 
@@ -25,23 +25,25 @@ _ENDINGS = (".csv", ".parquet")
 @click.argument("file", metavar="FILE")
 @click.option("--out", "-o", metavar="FILE", help="A .csv or .parquet file; CSV on standard output if left out.")
 @click.option("--level", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95, show_default=True,
-              metavar="SHARE", help="The probability of the interval.")  # fmt: skip
+              metavar="SHARE", help="The probability of the intervals.")  # fmt: skip
 @click.option("--skip", is_flag=True,
-              help="Leave predictions empty of rows that lack inputs or have categories the model has not learnt, "
-              "which are errors otherwise.")  # fmt: skip
+              help="Leave the prediction empty for rows that lack inputs or have unknown categories; without this, "
+              "such rows are an error.")  # fmt: skip
 @format_options
 def command(console: Console, model: str, file: str, out: str | None, level: float, skip: bool, **form: Any) -> None:
     """Predict the rows of FILE.
 
-    Each gets mean, std, lower and upper; or its class, and the probability of each. Rows stay in their
-    order. Columns are found by their names, in any order; others are ignored. A folder or a quoted
-    pattern of files is read in batches.
+    Each row gets mean, std, lower and upper; or its class, and the probability of each class. Rows keep
+    their order. Columns are found by name, in any order; others are ignored. A folder or a quoted pattern
+    of files is read in batches.
     """
     _check_out(out, file)
     learnt, form_of_file = open_model(model), Format.of(form)
     if is_many(file):
         if out is None or learnt.text is not None:
-            raise InputError(f"{file} is read in batches: give --out, and a model of columns")
+            raise InputError(
+                f"{file} is read in batches: add --out, and use a model of columns rather than of one text"
+            )
         refuse_format(file, form_of_file)
         with console.at_work():
             rows = stratagp.estimators.predict_file(learnt.model, answerable(learnt, file, console), out, level)
@@ -65,22 +67,21 @@ def command(console: Console, model: str, file: str, out: str | None, level: flo
 
 
 def _check_rows(found: stratagp.data.Refused, file: str, skip: bool, console: Console) -> None:
-    """Refuse rows that have no answer, or say that they will have none."""
+    """Refuse rows that the model cannot predict, or warn of them with ``skip``."""
     if found.why and not skip:
         raise InputError(
-            f"{shown_name(file)} has {found.why}: mend {found.how_many}, or --skip leaves their predictions empty"
+            f"{shown_name(file)} has {found.why}: correct {found.how_many}, or add --skip to leave them empty"
         )
     if found.rows.all():
-        raise InputError(f"{file}: the model has no answer for any row; the first has {found.why}")
+        raise InputError(f"{file}: the model cannot predict any row; the first has {found.why}")
     if found.why:
         console.warn(f"{found.how_many} have no prediction; the first has {found.why}")
 
 
-def _spread(values: Any, empty: np.ndarray) -> Any:
-    """Values in the places of their rows, and nothing in the others."""
+def _spread(values: np.ndarray, empty: np.ndarray) -> np.ndarray:
+    """Values in the places of their rows, and nothing in the ``empty`` ones."""
     if not empty.any():
         return values
-    values = np.asarray(values)
     is_float = values.dtype.kind == "f"
     found = np.full(len(empty), np.nan if is_float else None, dtype=values.dtype if is_float else object)
     found[~empty] = values if is_float else values.tolist()
@@ -88,7 +89,7 @@ def _spread(values: Any, empty: np.ndarray) -> Any:
 
 
 def _check_out(out: str | None, file: str) -> None:
-    """Refuse, before any work, a place that predictions cannot be written to, or that rows are read from."""
+    """Refuse, before any work, a file that cannot be written, or that rows are read from."""
     if out is None:
         return
     if not out.endswith(_ENDINGS):
@@ -96,6 +97,6 @@ def _check_out(out: str | None, file: str) -> None:
     if not Path(out).absolute().parent.is_dir():
         raise InputError(f"--out: the folder {Path(out).parent} does not exist")
     if not os.access(Path(out) if Path(out).exists() else Path(out).absolute().parent, os.W_OK):
-        raise InputError(f"--out: {out} cannot be written: give another place")
+        raise InputError(f"--out: {out} is not writable: give another file")
     if Path(out).exists() and Path(file).exists() and Path(out).samefile(file):
-        raise InputError(f"--out: {out} is the file that rows are read from: give another name")
+        raise InputError(f"--out: {out} is the file to predict: give another name")
