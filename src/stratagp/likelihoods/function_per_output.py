@@ -1,4 +1,4 @@
-"""Likelihoods whose outputs have a latent function each, so that every integral is a sum of one-dimensional ones."""
+"""Likelihoods with one latent function per output, so that every integral is a sum of one-dimensional ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stratagp.types import Gaussian
 
 
 class FunctionPerOutput(Likelihood):
-    """``log p(y | f) = Σ_p log p(y_p | f_p)``: a likelihood is the density of one output, :meth:`log_density`."""
+    """``log p(y | f) = Σ_p log p(y_p | f_p)``: a subclass gives the density of one output, :meth:`log_density`."""
 
     @abstractmethod
     def log_density(self, y: Float[Tensor, "n p"], f: Float[Tensor, "*s n p"]) -> Float[Tensor, "*s n p"]:
@@ -46,6 +46,6 @@ class FunctionPerOutput(Likelihood):
 
 
 def at_own_nodes(q: Gaussian) -> tuple[Float[Tensor, "k *s n q"], Float[Tensor, " k"]]:
-    """Latent values at the nodes of one dimension, the same for each function, and the nodes' log weights."""
+    """Latent values at one-dimensional nodes, the same for each function, and the nodes' log weights."""
     points, log_weights = normal_nodes(1, q.mean)
     return q.sample(points.reshape(-1, *[1] * q.mean.dim())), log_weights
