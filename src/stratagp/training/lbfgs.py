@@ -32,7 +32,7 @@ class Result:
     message: str
 
 
-_PATIENCE = 10  # iterations that a small gain is counted over
+_PATIENCE = 10  # iterations over which the gain is measured
 
 
 def maximise(
@@ -44,8 +44,8 @@ def maximise(
     """Move ``parameters`` to a maximum of ``objective()`` by L-BFGS; they end at the best point seen.
 
     A point where a covariance cannot be factored, or the objective is not finite, counts as bad: the line search steps
-    back from it. At the starting point such a failure is raised. Where ten iterations together gain less than
-    ``tolerance``, the search ends, and has converged.
+    back from it. At the starting point such a failure is raised. The search ends, converged, when ten iterations
+    together gain less than ``tolerance``.
 
     >>> x = nn.Parameter(torch.tensor([3.0]))
     >>> maximise(lambda: -(x - 1).square().sum(), [x]).converged
@@ -55,23 +55,23 @@ def maximise(
     """
     free = [p for p in parameters if p.requires_grad]
     if not free:
-        return Result(float(objective().detach()), 1, True, "there was nothing to learn")
+        return Result(float(objective().detach()), 1, True, "nothing to learn")
     search = _Search(objective, free, tolerance)
     search.start()
-    # scipy's OpenBLAS threads, woken between evaluations, would fight torch's for the cores
+    # scipy's OpenBLAS threads, woken between evaluations, would compete with torch's for the cores
     with ThreadpoolController().select(prefix="libscipy_openblas").limit(limits=1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", NumericalWarning)  # of trial steps; the last point speaks for itself below
+        warnings.simplefilter("ignore", NumericalWarning)  # of trial steps; the last point warns below
         end = search.run(max_iterations)
-        if not end.success and end.nit < max_iterations and not search.slow:  # the line search gave up: once more
+        if not end.success and end.nit < max_iterations and not search.slow:  # the line search gave up: try once more
             end = search.run(max_iterations)
     scatter(free, search.best)
     with torch.no_grad():
         objective()
     converged = bool(end.success) or search.slow or search.is_flat()
     if not converged:
-        remedy = "raise max_iterations, or start from other values"
+        remedy = "raise max_iterations or start from other values"
         if end.nit < max_iterations:
-            remedy = "no step improves the score, often because rounding rules it: more noise, or a prior on it, helps"
+            remedy = "no step improves the score, often because of rounding: add noise or a prior on the noise"
         warnings.warn(
             f"L-BFGS stopped before it converged, after {end.nit} iterations ({end.message}): {remedy}",
             ConvergenceWarning,
@@ -82,7 +82,7 @@ def maximise(
 
 
 class _Search:
-    """The state of one optimisation: the best point so far, and a loss that scipy can walk on."""
+    """The state of one optimisation: the best point so far, and the loss for scipy."""
 
     def __init__(self, objective: Callable[[], Tensor], free: list[nn.Parameter], tolerance: float) -> None:
         self.objective, self.free, self.tolerance = objective, free, tolerance
@@ -92,7 +92,7 @@ class _Search:
         self.evaluations = 0
 
     def start(self) -> None:
-        """The first evaluation, whose errors reach the caller."""
+        """The first evaluation; its errors reach the caller."""
         value, gradient = self.evaluate(self.best)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             raise InputError("the objective is not finite at the starting point: check the data and the initial values")
@@ -104,7 +104,7 @@ class _Search:
         return minimize(self.loss, self.best, jac=True, method="L-BFGS-B", options=options, callback=self.after)
 
     def after(self, theta: np.ndarray) -> None:
-        """Take note of an iteration; ends the search where the last ones gained too little."""
+        """Record an iteration; ends the search if the last ones gained too little."""
         self.climb.append(self.value)
         if self.slow:
             raise StopIteration
@@ -120,7 +120,7 @@ class _Search:
         return value_and_gradient(self.objective, self.free, theta)
 
     def loss(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """What scipy minimises; where the objective fails, a wall clearly above the best point.
+        """What scipy minimises; if the objective fails, a wall clearly above the best point.
 
         An infinite wall would stop the line search instead of turning it back.
         """
@@ -136,5 +136,5 @@ class _Search:
         return -value, -gradient
 
     def is_flat(self) -> bool:
-        """Whether the best point is a maximum as far as rounding lets one tell."""
+        """Whether the best point is a maximum as far as rounding can tell."""
         return bool(np.abs(self.gradient).max() <= 1e-4 * max(1.0, abs(self.value)))

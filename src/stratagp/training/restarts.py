@@ -17,7 +17,7 @@ from stratagp.training.lbfgs import Result, maximise
 
 @dataclass(frozen=True)
 class _Run:
-    """One optimisation: where it began in the order of starts, how and where it ended, what it warned of."""
+    """One optimisation: the number of its start, how and where it ended, and its warnings."""
 
     number: int
     result: Result
@@ -34,10 +34,10 @@ def maximise_from_many(
     max_iterations: int = 200,
     promising: Sequence[np.ndarray] = (),
 ) -> Result:
-    """:func:`maximise` from the present values and ``n_restarts`` others; ``parameters`` end at the best maximum found.
+    """:func:`maximise` from the current values and ``n_restarts`` others; ``parameters`` end at the best maximum.
 
-    The other starts are those of ``promising``, vectors of free coordinates, as far as they go, then ``raw + spread ·
-    N(0, I)``: a factor of about ``e`` for positive numbers. A start that fails is skipped, unless all fail. Only
+    The other starts are the ``promising`` vectors of free coordinates, if any, then ``raw + spread ·
+    N(0, I)``: a factor of about ``e`` for positive numbers. A failed start is skipped, unless all fail. Only
     warnings of the winner are shown.
 
     >>> x = nn.Parameter(torch.tensor([2.0], dtype=torch.float64))
