@@ -1,13 +1,13 @@
-"""Learning where no data are: effects of single inputs carry over, a product kernel does not.
+"""Learning where there are no data: effects of single inputs carry over, a product kernel does not.
 
 f(x) = sin(rπx₁) + cos(rπx₂) is observed in an L-shaped part of the unit square and predicted in the opposite corner.
-The Gaussian kernel knows nothing there; a sum of kernels of one input each has seen all that it needs. Additive kernels
-of every order find out by themselves that there is no interaction. The partial dependence on one input,
+The Gaussian kernel knows nothing there; a sum of one-input kernels has seen all that it needs. Additive kernels of
+every order find out by themselves that there is no interaction. The partial dependence on one input,
 
     gᵢ(v) = 1/n Σⱼ f(xⱼ with xⱼᵢ = v),
 
-is its effect and a constant: the other input, averaged over the data. Run it with ``python examples/anova.py``; the
-picture goes to ``out/anova.png``.
+is its effect plus a constant, the average of the other input's effect over the data. Run ``python examples/anova.py``;
+the picture goes to ``out/anova.png``.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ KERNELS = {
     "centred": k.anova_kernel([k.Measure.uniform(0, 1)] * 2),  # effects of mean zero, and a constant
 }
 AXIS = np.linspace(0, 1, 61)
-NOISE = 1e-6  # the values are exact: a variance that keeps the covariances well conditioned, no more
+NOISE = 1e-6  # the values are exact: this only keeps the covariances well conditioned
 
 
 def truth(x: np.ndarray, r: int) -> np.ndarray:
@@ -45,14 +45,14 @@ def points(n: int = 100) -> tuple[np.ndarray, np.ndarray]:
 
 
 def dependence(x: np.ndarray, column: int, r: int) -> np.ndarray:
-    """The true partial dependence on one input: the other is averaged over the rows."""
+    """The true partial dependence on one input: averaged over the other in the rows."""
     rows = np.tile(x, (len(AXIS), 1, 1))
     rows[:, :, column] = AXIS[:, None]
     return truth(rows.reshape(-1, 2), r).reshape(len(AXIS), len(x)).mean(1)
 
 
 def main(frequencies: Sequence[int] = (2, 4)) -> dict[tuple[str, int], float]:
-    """Four kernels, two frequencies: errors in the corner, and the effects that were learnt; draw the last."""
+    """Four kernels, two frequencies: errors in the corner, and the learnt effects; draws the last."""
     x, corner = points()
     models, errors = {}, {}
     print("Error (RMSE) in the corner  " + "".join(f"{f'r = {r}':>11}" for r in frequencies))

@@ -1,12 +1,12 @@
-"""Calibration: which parameters of a simulator agree with measurements, when it can be run a few times only?
+"""Calibration: which parameters of a simulator agree with measurements, when you can run it only a few times?
 
 A drug turns into a product at rate k₁, which decays at rate k₂; the simulator gives the amount of the product. A
 Gaussian process over (log time, k₁, k₂) stands in for it, as in Kennedy and O'Hagan (2001), here for a simulator
-without a bias of its own. With the joint mean m(θ) and covariance V(θ) of the stand-in at the measured times,
+without bias. With the joint mean m(θ) and covariance V(θ) of the stand-in at the measured times,
 
     p(θ | y) ∝ N(y; m(θ), V(θ) + σ²I)  inside a box of plausible rates θ = (k₁, k₂).
 
-Leaving V out claims that the stand-in is exact. Run it with ``python examples/calibration.py``; the picture goes to
+Without V, the stand-in counts as exact. Run ``python examples/calibration.py``; the picture goes to
 ``out/calibration.png``.
 """
 
@@ -24,7 +24,7 @@ from stratagp import GPRegressor
 TRUTH, NOISE, TIMES = (1.2, 0.25), 0.01, np.linspace(0.5, 9.5, 10)
 LOW, HIGH = [np.log(0.5), 0.8, 0.15], [np.log(10.0), 1.6, 0.35]  # where the simulator is run
 RATES = np.stack(np.meshgrid(np.linspace(1.0, 1.4, 33), np.linspace(0.22, 0.28, 33), indexing="ij"), -1)  # the box
-TRUE = 16 * 33 + 16  # where the grid has the true rates
+TRUE = 16 * 33 + 16  # the index of the true rates in the grid
 
 
 def simulator(log_time: np.ndarray, k1: np.ndarray | float, k2: np.ndarray | float) -> np.ndarray:
@@ -33,7 +33,7 @@ def simulator(log_time: np.ndarray, k1: np.ndarray | float, k2: np.ndarray | flo
 
 
 def surrogate(n_runs: int, seed: int) -> GPRegressor:
-    """A Gaussian process of the simulator from runs that fill its inputs evenly."""
+    """A Gaussian process fitted to runs of the simulator that fill its inputs evenly."""
     sampler = qmc.LatinHypercube(3, rng=np.random.default_rng(seed), optimization="random-cd")
     runs = qmc.scale(sampler.random(n_runs), LOW, HIGH)
     return GPRegressor(noise=1e-8).fit(runs, simulator(*runs.T))
@@ -60,7 +60,7 @@ def posterior(mean: np.ndarray, covariance: np.ndarray, y: np.ndarray) -> np.nda
 
 
 def region(probability: np.ndarray, level: float = 0.95) -> np.ndarray:
-    """Which pairs of rates are in the smallest region that holds ``level`` of the probability, ``e g``."""
+    """Which pairs of rates are in the smallest region that contains ``level`` of the probability, ``e g``."""
     order = np.argsort(-probability, 1)
     ranked = np.take_along_axis(probability, order, 1)
     inside = np.zeros(probability.shape, dtype=bool)
@@ -69,7 +69,7 @@ def region(probability: np.ndarray, level: float = 0.95) -> np.ndarray:
 
 
 def main(n_designs: int = 6, n_experiments: int = 50) -> dict[tuple[int, str], float]:
-    """From 60 runs and from 15: the rates of one experiment, and how often the 95 % region of many is right."""
+    """With 60 runs and with 15: the rates of one experiment, and how often the 95 % regions of many are right."""
     noise = np.random.default_rng(0).standard_normal((n_experiments, len(TIMES)))
     y = simulator(np.log(TIMES), *TRUTH) + NOISE * noise
     print(f"The 95 % region holds the true rates {TRUTH} in {n_designs} designs × {n_experiments} experiments:")

@@ -1,7 +1,7 @@
 """Train from files, in one process or in many: ``torchrun --nproc-per-node 2 examples/cluster.py``.
 
-Six shards of made-up sensor readings stand for data that no machine holds. Each process reads its own part of them;
-the first one writes the checkpoint and prints. Killed at any moment, the same command goes on where it was.
+Six shards of made-up sensor readings stand for data too large for one machine. Each process reads its own part;
+the first one writes the checkpoint and prints. If it is killed, the same command continues where it was.
 """
 
 import os
@@ -38,7 +38,7 @@ def main(steps: int = 1000) -> dict[str, float]:
 
 
 def write_shards(rows: int = 1000) -> None:
-    """Readings ``sin(2 x) + 0.1 noise``, shuffled as shards should be; each appears whole or not at all."""
+    """Readings ``sin(2 x) + 0.1 noise``, shuffled as shards should be; each is written atomically."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
     for shard in range(SHARDS):

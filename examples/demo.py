@@ -1,7 +1,7 @@
-"""The whole way on the command line: fit a table, predict new rows, evaluate, and write a report.
+"""The whole workflow on the command line: fit a table, predict new rows, evaluate, and write a report.
 
-Run it with ``make demo``. The progression of the disease of 442 patients, who ship with the package, is learnt from
-ten measurements. Patients 401 to 442 are kept apart as new ones; of the others a fifth is held out by ``fit`` itself.
+Run it with ``make demo``. It learns the disease progression of 442 patients, a table that ships with the package, from
+ten measurements. Patients 401 to 442 are kept apart as new ones; ``fit`` itself holds out a fifth of the others.
 Everything goes to ``out/demo``.
 """
 
@@ -15,13 +15,13 @@ OUT = Path("out/demo")
 
 
 def call(*words: object) -> None:
-    """Show a command, and run it."""
+    """Show a command and run it."""
     print(f"\n$ stratagp {' '.join(map(str, words))}", flush=True)
     stratagp([str(word) for word in words], standalone_mode=False)
 
 
 def main() -> None:
-    """Split the table, and run one command after another."""
+    """Split the table and run one command after another."""
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
     lines = (resources.files("stratagp") / "examples" / "diabetes.csv").read_text("utf-8").splitlines(keepends=True)

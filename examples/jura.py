@@ -1,7 +1,7 @@
 """Co-kriging: map the cadmium of the Swiss Jura with the help of nickel and zinc, which are cheaper to measure.
 
 Cadmium is known at 259 sites and wanted at 100 others; nickel and zinc are known at all 359 (Goovaerts 1997). A linear
-model of coregionalisation says how the metals go together. Set ``STRATAGP_DATA``, then ``python examples/jura.py``; the
+model of coregionalisation relates the metals. Set ``STRATAGP_DATA``, then ``python examples/jura.py``; the
 picture goes to ``out/jura.png``.
 """
 
@@ -37,7 +37,7 @@ class Answer(NamedTuple):
 
 
 def main(scales: Sequence[str] = tuple(SCALES), max_iterations: int = 200) -> dict[str, float]:
-    """Kriging and co-kriging on each scale of the metals; draw the last."""
+    """Kriging and co-kriging on each scale of the metals; draws the last."""
     known, wanted = datasets.geostat("jura_pred"), datasets.geostat("jura_val")
     found = {}
     print(f"Cadmium at {len(wanted['Cd'])} sites{'':14s} MAE   RMSE   in the 95 % interval")
@@ -72,7 +72,7 @@ def kriging(known: dict, wanted: dict, forth: Function, max_iterations: int) -> 
 
 
 def co_kriging(known: dict, wanted: dict, forth: Function, max_iterations: int) -> Answer:
-    """Three metals that mix a rough and a smooth function; the cadmium of the sites where it is wanted is left open."""
+    """Three metals that mix a rough and a smooth function; cadmium is missing at the sites to predict."""
     X = np.concatenate([places(known), places(wanted)])
     Y = np.concatenate([np.column_stack([sites[metal] for metal in METALS]) for sites in (known, wanted)])
     Y[len(known["Cd"]) :, 0] = np.nan  # not observed

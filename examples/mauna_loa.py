@@ -1,6 +1,6 @@
-"""Take the carbon dioxide over Mauna Loa apart into trend, season and irregularities, and look nine years ahead.
+"""Decompose the carbon dioxide over Mauna Loa into trend, season and irregularities, and look nine years ahead.
 
-The kernel is the one of Rasmussen and Williams (2006, section 5.4.3), learnt from the months up to the end of 2003 as
+The kernel is that of Rasmussen and Williams (2006, section 5.4.3), learnt from the months up to the end of 2003, as
 theirs was. Set ``STRATAGP_DATA``, then ``python examples/mauna_loa.py``; the picture goes to ``out/mauna_loa.png``.
 """
 
@@ -37,7 +37,7 @@ BOOK = {  # name of a hyperparameter: (what it is, its unit, the value in the bo
 
 
 def main(ends: Sequence[int] = (2000, 2004)) -> dict[str, float]:
-    """Learn from the months before each year of ``ends``, and judge the months after it; draw the last."""
+    """Learn from the months before each year of ``ends``, and judge the months after it; draws the last."""
     record = datasets.classic("mauna_loa")
     measured = ~np.isnan(record["co2"])  # five months were lost
     t, y = record["t"][measured, None], record["co2"][measured]
@@ -71,7 +71,7 @@ def fit(t: np.ndarray, y: np.ndarray) -> GPRegressor:
 
 
 def compare(gp: GPRegressor) -> dict[str, float]:
-    """Print what was learnt, with its 95 % interval, beside the book."""
+    """Print the learnt values with their 95 % intervals beside those in the book."""
     print(f"{'learnt':30s} {'95 % interval':>15s} {'the book':>9s}")
     learnt = {}
     for name, (what, unit, book) in BOOK.items():

@@ -1,9 +1,9 @@
 """A map with error bars from a data frame: zinc in the flood plain of the Meuse.
 
 The log of zinc at 155 sites depends on the distance to the river, the elevation, how often it is flooded (a category),
-and on the place for what these leave over; kriging knows the place alone. The map is of 3103 cells whose elevations
-nobody measured: ``missing="impute"`` averages over what they may be. Set ``STRATAGP_DATA``, then
-``python examples/meuse.py``; the picture goes to ``out/meuse.png``.
+and for the rest on the place; kriging knows only the place. The map has 3103 cells whose elevations nobody measured:
+``missing="impute"`` averages over what they may be. Set ``STRATAGP_DATA``, then ``python examples/meuse.py``; the
+picture goes to ``out/meuse.png``.
 """
 
 import sys
@@ -40,7 +40,7 @@ def frame(sites: dict[str, np.ndarray]) -> pd.DataFrame:
 
 
 def models() -> dict[str, GPRegressor]:
-    """From the place alone to all that is known."""
+    """From the place alone to all columns."""
     place = k.Matern(1.5).on(["east", "north"])
     effects = k.RBF().on("river") + k.Linear().on("flooding") + place
     return {
@@ -51,7 +51,7 @@ def models() -> dict[str, GPRegressor]:
 
 
 def main(folds: int = 10) -> dict[str, float]:
-    """Cross-validate the models, and draw the map."""
+    """Cross-validate the models and draw the map."""
     sites = datasets.geostat("meuse")
     table, zinc = frame(sites), np.log(sites["zinc"])
     print(f"log zinc at {len(zinc)} sites: {folds}-fold cross-validation, and the log evidence of all rows")
@@ -67,7 +67,7 @@ def main(folds: int = 10) -> dict[str, float]:
 
 
 def judge(gp: GPRegressor, X: pd.DataFrame, asked: pd.DataFrame, y: np.ndarray, folds: int) -> np.ndarray:
-    """Mean and standard deviation of each row that is asked for, predicted from the other folds."""
+    """Mean and standard deviation of each requested row, predicted from the other folds."""
     found = np.empty((2, len(y)))
     for train, test in KFold(folds, shuffle=True, random_state=0).split(X):
         found[:, test] = gp.fit(X.iloc[train], y[train]).predict(asked.iloc[test], return_std=True)
@@ -75,7 +75,7 @@ def judge(gp: GPRegressor, X: pd.DataFrame, asked: pd.DataFrame, y: np.ndarray, 
 
 
 def report(name: str, y: np.ndarray, found: np.ndarray, gp: GPRegressor) -> float:
-    """Print the scores of a model; the error."""
+    """Print the scores of a model; returns the error."""
     error = metrics.rmse(y, found[0])
     scores = f"{error:.3f}  {metrics.nlpd(y, *found):.3f} {metrics.coverage(y, *found):10.0%}"
     print(f"{name:15s} {scores} {gp.log_marginal_likelihood():21.1f}")

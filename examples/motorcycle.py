@@ -25,7 +25,7 @@ QUIET, IMPACT = (0, 15), (15, 40)  # milliseconds
 
 
 def main(folds: int = 10) -> dict[str, float]:
-    """Score both models by cross-validation, compare them row by row, draw them."""
+    """Score both models by cross-validation, compare them row by row, and draw them."""
     crash = datasets.classic("mcycle")
     time, acceleration = crash["times"][:, None], crash["accel"]
     scores = {name: judge(gp, time, acceleration, folds) for name, gp in MODELS.items()}

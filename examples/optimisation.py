@@ -1,7 +1,7 @@
 """Optimisation of an expensive function: evaluate where the improvement is expected to be largest.
 
 Branin's function of two inputs has three equal minima of 0.3979. After 8 evaluations that fill the square, each of 25
-more goes where a Gaussian process, refitted each time, expects most. Random search goes on from the same 8. Run it
+more goes where a Gaussian process, refitted each time, expects most. Random search continues from the same 8. Run it
 with ``python examples/optimisation.py``; the picture goes to ``out/optimisation.png``.
 """
 
@@ -36,7 +36,7 @@ def improvement(gp: GPRegressor, x: np.ndarray, best: float) -> np.ndarray:
 
 
 def most_promising(score: Callable[[np.ndarray], np.ndarray], rng: np.random.Generator) -> np.ndarray:
-    """The maximum of a score: the best of many random points, then of points nearer and nearer to it."""
+    """The maximum of a score: the best of many random points, then of points ever closer to it."""
     x = rng.uniform(LOW, HIGH, (1000, 2))
     for reach in (0.1, 0.02, 0.004):
         best = x[score(x).argmax()]
@@ -46,7 +46,7 @@ def most_promising(score: Callable[[np.ndarray], np.ndarray], rng: np.random.Gen
 
 
 def search(seed: int, steps: int) -> tuple[np.ndarray, GPRegressor]:
-    """All points in the order of their evaluation, and the last model."""
+    """All points in order of evaluation, and the last model."""
     rng = np.random.default_rng(seed)
     x = qmc.scale(qmc.LatinHypercube(2, rng=rng).random(START), LOW, HIGH)
     for _ in range(steps):
@@ -58,12 +58,12 @@ def search(seed: int, steps: int) -> tuple[np.ndarray, GPRegressor]:
 
 
 def regret(x: np.ndarray) -> np.ndarray:
-    """How far the best value so far is from the least, after each evaluation."""
+    """How far the best value so far is from the minimum, after each evaluation."""
     return np.minimum.accumulate(branin(x)) - LEAST
 
 
 def main(n_seeds: int = 10, steps: int = STEPS) -> dict[str, np.ndarray]:
-    """Search from several starts, and compare with points at random."""
+    """Search from several starts, and compare with random points."""
     runs = [search(seed, steps) for seed in range(n_seeds)]
     ours = np.stack([regret(x) for x, _ in runs])
     random = np.random.default_rng(0).uniform(LOW, HIGH, (n_seeds, 40, steps, 2))  # 40 times from the same start
@@ -81,7 +81,7 @@ def main(n_seeds: int = 10, steps: int = STEPS) -> dict[str, np.ndarray]:
 
 
 def draw(path: Path, run: tuple[np.ndarray, GPRegressor], ours: np.ndarray, theirs: np.ndarray) -> None:
-    """Where the first search went, and how fast all of them came near."""
+    """Where the first search went, and how fast all of them converged."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
     axes = [np.linspace(low, high, 81) for low, high in zip(LOW, HIGH, strict=True)]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 2)

@@ -1,8 +1,8 @@
 """Uncertainty propagation: what do uncertain inputs do to the output of a function that is expensive to run?
 
-First a cantilever beam: its width and thickness are ours to choose, the stiffness and two loads are uncertain. A
-Gaussian process learnt from 80 runs tells mean and spread of the displacement for any design in closed form; a million
-runs of the true function are the check. Then the Ishigami function, whose Sobol indices are known: which input carries
+First a cantilever beam: we choose its width and thickness; the stiffness and two loads are uncertain. A
+Gaussian process learnt from 80 runs gives mean and spread of the displacement for any design in closed form; a million
+runs of the true function are the check. Then the Ishigami function, whose Sobol indices are known: which input explains
 how much of the variance? Run it with ``python examples/propagation.py``; the picture goes to ``out/propagation.png``.
 """
 
@@ -27,7 +27,7 @@ FIRST, TOTAL = np.array([0.3139, 0.4424, 0.0]), np.array([0.5576, 0.4424, 0.2437
 
 
 def displacement(x: pd.DataFrame) -> pd.Series:
-    """Of the tip of a beam of length 100 in; stiffness in Mpsi, loads in lb, the rest in inches."""
+    """The displacement of the tip of a beam of length 100 in; stiffness in Mpsi, loads in lb, the rest in inches."""
     bend = np.hypot(x.down_load / x.thickness**2, x.side_load / x.width**2)
     return 4 / (x.stiffness * x.width * x.thickness) * bend
 
@@ -57,7 +57,7 @@ def indices(n: int = 128) -> InputEffects:
 
 
 def main() -> dict[str, np.ndarray]:
-    """Learn the beam, ask for designs of several widths, compare; then the shares of Ishigami's inputs."""
+    """Learn the beam, predict designs of several widths, compare; then the shares of Ishigami's inputs."""
     runs = pd.DataFrame(design(80, LOW, HIGH), columns=list(EXPECTED))
     gp = GPRegressor(k.RBF(ard=True), hyperparameters="ml").fit(runs, displacement(runs))
     designs = pd.DataFrame(EXPECTED, index=range(5)).assign(width=[2.2, 2.5, 2.8, 3.2, 3.6])
@@ -83,7 +83,7 @@ def main() -> dict[str, np.ndarray]:
 def draw(
     path: Path, width: np.ndarray, mean: np.ndarray, std: np.ndarray, truth: np.ndarray, found: InputEffects
 ) -> None:
-    """Mean and spread by width with the check beside, and the shares of the inputs."""
+    """Mean and spread by width with the check, and the shares of the inputs."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
     left.errorbar(width - 0.02, mean, 1.96 * std, fmt="o", capsize=4, label="80 runs and a surrogate")
     left.errorbar(width + 0.02, truth[:, 0], 1.96 * truth[:, 1], fmt="ks", capsize=4, label="1 000 000 runs")

@@ -1,7 +1,7 @@
 """Which inputs matter? Automatic relevance determination: a lengthscale for each column, learnt from the data.
 
-Three inputs, of which the target depends on the first alone; the second is a noisy copy of the first, and the third has
-nothing to do with it. Run it with ``python examples/relevance.py``; the picture goes to ``out/relevance.png``.
+The target depends only on the first of three inputs; the second is a noisy copy of the first, and the third is
+irrelevant. Run it with ``python examples/relevance.py``; the picture goes to ``out/relevance.png``.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ import torch
 from stratagp import ExactGP, GPRegressor
 from stratagp import kernels as k
 
-WEIGHTS = ((1.0, 1.0), (1.0, 0.01))  # η = 1/ℓ² of the two inputs of each function that is drawn
+WEIGHTS = ((1.0, 1.0), (1.0, 0.01))  # η = 1/ℓ² of the two inputs of each drawn function
 
 
 def data(n: int = 100, noise: float = 0.1) -> tuple[pd.DataFrame, np.ndarray]:
@@ -30,13 +30,13 @@ def data(n: int = 100, noise: float = 0.1) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def draw_functions(x: torch.Tensor) -> list[np.ndarray]:
-    """Functions of two inputs from the prior: with weights (1, 0.01) the second input hardly counts."""
+    """Functions of two inputs from the prior: with weights (1, 0.01) the second input hardly matters."""
     priors = [ExactGP(k.RBF(lengthscale=1 / np.sqrt(eta))) for eta in WEIGHTS]
     return [prior.draw(2000, torch.Generator().manual_seed(3))(x).numpy() for prior in priors]
 
 
 def main() -> dict[str, np.ndarray | float]:
-    """Learn the lengthscales, print what they say, draw."""
+    """Learn the lengthscales, print them and draw."""
     X, y = data()
     gp = GPRegressor(k.RBF(ard=True), hyperparameters="ml").fit(X, y)
     eta = gp.kernel_.lengthscale.detach().numpy() ** -2.0
@@ -55,7 +55,7 @@ def main() -> dict[str, np.ndarray | float]:
 
 
 def picture(path: Path, X: pd.DataFrame, y: np.ndarray, gp: GPRegressor) -> None:
-    """Two functions from the prior, and what was learnt along the input that counts."""
+    """Two functions from the prior, and the fit along the input that matters."""
     axis = torch.linspace(-4, 4, 61, dtype=torch.float64)
     grid = torch.cartesian_prod(axis, axis)
     figure, panels = plt.subplots(1, 3, figsize=(12, 3.6))

@@ -163,7 +163,7 @@ def test_images_give_features_and_gradients(net, shape):
         (lambda: networks.fully_connected(3, []), "widths"),
         (lambda: networks.fully_connected(3, [True]), "widths"),
         (lambda: networks.fully_connected(3, [4], dropout=1.0), "dropout"),
-        (lambda: networks.lenet(1, 3, side=8), "12 × 12.*take 'resnet'"),
+        (lambda: networks.lenet(1, 3, side=8), "12 × 12.*use 'resnet'"),
         (lambda: Features(torch.nn.Linear(2, 2), 2, bound=0.0), "bound"),
         (lambda: Features(torch.nn.Linear(2, 2), 3)(torch.zeros(4, 2)), "3 features"),
         (lambda: Stack(), "at least one layer"),

@@ -49,7 +49,11 @@ if TYPE_CHECKING:
     __version__: str
 
 _MODULES = ("kernels", "likelihoods", "linalg", "means", "metrics", "priors")
+<<<<<<< HEAD
 _PARTS = ("data", "estimators", "recipes", "report", "training")  # which no star brings
+=======
+_PARTS = ("data", "estimators", "report", "training")  # not brought in by a star import
+>>>>>>> english
 _ESTIMATORS = (
     "AutoGPClassifier",
     "AutoGPRegressor",
@@ -72,7 +76,7 @@ _ESTIMATORS = (
     "WishartProcessRegressor",
     "calibrate",
 )
-_HOMES = {  # names, and the modules that have them
+_HOMES = {  # each name and the module that defines it
     **dict.fromkeys(("ExactGP", "GPClassification", "HeteroscedasticGP", "MulticlassLaplace"), "models"),
     **dict.fromkeys(("SparseGP", "StudentTProcess"), "models"),
     **dict.fromkeys(("bounded", "positive"), "parameters"),
@@ -81,12 +85,12 @@ _HOMES = {  # names, and the modules that have them
     **dict.fromkeys(_ESTIMATORS, "estimators"),
 }
 
-if not TYPE_CHECKING:  # checkers of types read the imports above, and want no list that is put together
+if not TYPE_CHECKING:  # type checkers read the imports above and need a literal list
     __all__ = sorted([*_MODULES, *_HOMES])
 
 
 def __getattr__(name: str) -> Any:
-    """Load a part when it is asked for: torch takes a second or two, and scikit-learn one more."""
+    """Import a name on first use: torch takes a second or two to load, scikit-learn one more."""
     if name in (*_MODULES, *_PARTS):
         return import_module(f"stratagp.{name}")
     if name in _HOMES:

@@ -12,7 +12,7 @@ class StrataGPError(Exception):
 
 
 class InputError(StrataGPError, ValueError):
-    """An argument or a data set that cannot be used as given.
+    """An argument or a data set that StrataGP cannot use as given.
 
     >>> from stratagp import kernels as k
     >>> k.RBF(lengthscale=-1.0)
@@ -23,10 +23,10 @@ class InputError(StrataGPError, ValueError):
 
 
 class RowError(InputError):
-    """An input error about one row of a table, which it counts from 0; who has made the table of another can say where.
+    """An input error about one row of a table, counted from 0; :meth:`at` restates it for a row of another table.
 
     Arguments:
-        before, row, after: the message, in which the number stands between two texts.
+        before, row, after: the message: the row number and the text on either side of it.
 
     >>> error = RowError("X has no value in row ", 3, ", column 'age'")
     >>> print(error.at(1003, "b.parquet: "))
@@ -41,12 +41,12 @@ class RowError(InputError):
         return f"{self.before}{self.row}{self.after}"
 
     def at(self, row: int, before: str = "") -> RowError:
-        """The same about a row of another table, with words before it."""
+        """The same error about a row of another table, with ``before`` in front of the message."""
         return RowError(before + self.before, row, self.after)
 
 
 class NoAttributeError(InputError, AttributeError):
-    """A learnt attribute that an estimator of such data does not have, so that ``hasattr`` says no.
+    """A learnt attribute that the estimator lacks for data of this kind; ``hasattr`` returns False.
 
     >>> issubclass(NoAttributeError, AttributeError)
     True
@@ -54,7 +54,7 @@ class NoAttributeError(InputError, AttributeError):
 
 
 class UnsupportedError(StrataGPError, TypeError):
-    """A question that this object has no answer to, such as the derivative of a rough kernel.
+    """A request that this object cannot answer, such as the derivative of a rough kernel.
 
     >>> import torch
     >>> from stratagp import kernels as k
@@ -66,7 +66,7 @@ class UnsupportedError(StrataGPError, TypeError):
 
 
 class NotPositiveDefiniteError(StrataGPError, ArithmeticError):
-    """A covariance matrix that stayed indefinite after the jitter policy was exhausted.
+    """A covariance matrix that was still indefinite after all the jitter that the policy allows.
 
     >>> import torch
     >>> from stratagp.linalg import cholesky
@@ -78,7 +78,7 @@ class NotPositiveDefiniteError(StrataGPError, ArithmeticError):
 
 
 class ModelFileError(StrataGPError):
-    """A saved model that is damaged, altered or from an unknown format.
+    """A saved model that is damaged, altered or of an unknown format.
 
     >>> issubclass(ModelFileError, StrataGPError)
     True
@@ -86,7 +86,7 @@ class ModelFileError(StrataGPError):
 
 
 class NumericalWarning(UserWarning):
-    """A computation was repaired by a stated policy, such as jitter on a diagonal.
+    """StrataGP repaired a computation by a documented policy, such as jitter on a diagonal.
 
     >>> import warnings
     >>> warnings.simplefilter("ignore", NumericalWarning)  # if you do not want to hear of jitter

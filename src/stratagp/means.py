@@ -19,7 +19,7 @@ from stratagp.parameters import Parameter, Value, real
 
 
 class Mean(Parameterised, ABC):
-    """A function ``m(x)`` of the points, one value a row. Any torch module from ``n d`` to ``n`` serves as well.
+    """A function ``m(x)`` of the points, one value per row. Any torch module from ``n d`` to ``n`` also works.
 
     >>> Constant(2.0)(torch.zeros(3, 1)).tolist()
     [2.0, 2.0, 2.0]

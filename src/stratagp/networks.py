@@ -1,13 +1,13 @@
-"""Ready networks for features: fully connected for tables, two convolutional ones for images.
+"""Ready-made feature networks: fully connected for tables, two convolutional ones for images.
 
 Each ends in a linear map to ``outputs`` features; :class:`~stratagp.layers.Features` standardises and bounds them. Any
-other torch module that maps rows to features serves as well.
+other torch module that maps rows to features also works.
 
 With ``spectral`` the features change no faster than the inputs, in Euclidean norms and evaluation mode:
-``|g(x) − g(z)| ≤ |x − z|``, but for ``resnet``, where each residual block may double it. Linear maps are divided by
-their norm, convolutions by a bound of theirs, and hidden units are not standardised, as a batch normalisation may
-scale without limit. Dropout in training, :class:`Embedded` before and the standardisation after are not under the
-bound, and training mode follows the norms with a lag of some steps.
+``|g(x) − g(z)| ≤ |x − z|``, except for ``resnet``, where each residual block may double the bound. Linear maps are
+divided by their norm, convolutions by an upper bound on theirs, and hidden units are not standardised, because batch
+normalisation may scale without limit. The bound does not cover dropout in training, :class:`Embedded` before the
+network or the standardisation after it, and in training mode the norms lag a few steps behind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from stratagp.errors import InputError
 from stratagp.parameterised import Parameterised
 
-_WIDEST = 16  # numbers that stand for a category
+_WIDEST = 16  # the longest vector for a category
 
 
 def fully_connected(
@@ -34,9 +34,9 @@ def fully_connected(
     """Linear maps to each of the ``widths`` in turn, with rectifiers between; the last one is the number of features.
 
     Arguments:
-        dropout: the share of hidden units that training leaves out.
-        batch_norm: whether hidden units are standardised over the batch; not with ``spectral``.
-        spectral: whether the norm of each linear map is held at one, so that ``|g(x) − g(z)| ≤ |x − z|``.
+        dropout: the fraction of hidden units that training drops.
+        batch_norm: whether to standardise hidden units over the batch; has no effect with ``spectral``.
+        spectral: whether to hold the norm of each linear map at one, so that ``|g(x) − g(z)| ≤ |x − z|``.
 
     >>> fully_connected(3, [10, 2], batch_norm=False)
     Sequential(
@@ -47,9 +47,9 @@ def fully_connected(
     """
     given = list(widths)
     if not given or any(not isinstance(w, Integral) or isinstance(w, bool) or w < 1 for w in (inputs, *given)):
-        raise InputError(f"widths must be positive whole numbers, the last one of features, got {given}")
+        raise InputError(f"widths must be positive whole numbers, the last one the number of features, got {given}")
     if not 0 <= dropout < 1:
-        raise InputError(f"dropout must be a share, from 0 to below 1, got {dropout}")
+        raise InputError(f"dropout must be at least 0 and below 1, got {dropout}")
     parts: list[nn.Module] = []
     sizes = [int(width) for width in (inputs, *given)]
     for before, width in pairwise(sizes):
@@ -62,13 +62,13 @@ def fully_connected(
 
 
 class Embedded(Parameterised):
-    """Rows with the codes of categories replaced by vectors that are learnt, beside the other columns.
+    """Replaces category codes by learnt vectors and keeps the other columns.
 
     Arguments:
-        inputs: how many columns a row has.
-        sizes: the number of categories of each column of codes, by its place.
+        inputs: the number of columns in a row.
+        sizes: the number of categories in each column of codes, keyed by the column's position.
 
-    ``outputs`` is the number of columns that come out.
+    ``outputs`` is the number of output columns.
 
     >>> import torch
     >>> Embedded(3, {1: 5})(torch.tensor([[0.5, 4.0, 2.0]])).shape
@@ -84,15 +84,15 @@ class Embedded(Parameterised):
         self.outputs = len(self.numbers) + sum(widths)
 
     def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n e"]:
-        """The numbers of each row, and the vectors of its categories."""
+        """The plain columns of each row, followed by the vectors of its categories."""
         vectors = [own(x[:, column].long()) for own, column in zip(self.vectors, self.codes, strict=True)]
         return torch.cat([x[:, self.numbers], *vectors], 1)
 
 
 def lenet(channels: int, outputs: int, side: int = 28, dropout: float = 0.0, spectral: bool = False) -> nn.Sequential:
-    """Two convolutions of 5 × 5 with pooling and one hidden layer, after LeCun et al. (1998), for square images.
+    """Two 5 × 5 convolutions with pooling and one hidden layer, for square images (LeCun et al. 1998).
 
-    With ``spectral``, ``|g(x) − g(z)| ≤ |x − z|``; there is no batch normalisation then.
+    With ``spectral``, ``|g(x) − g(z)| ≤ |x − z|``; the network then has no batch normalisation.
 
     >>> import torch
     >>> lenet(1, 10)(torch.zeros(2, 1, 28, 28)).shape
@@ -100,7 +100,7 @@ def lenet(channels: int, outputs: int, side: int = 28, dropout: float = 0.0, spe
     """
     left = (side // 2 - 4) // 2 if side >= 12 else 0
     if left < 1:
-        raise InputError(f"lenet needs images of 12 × 12 pixels at least, got {side} × {side}: take 'resnet'")
+        raise InputError(f"lenet needs images of at least 12 × 12 pixels, got {side} × {side}: use 'resnet'")
     parts = [
         _convolution(channels, 32, 5, 1, 2, True, spectral),
         nn.MaxPool2d(2),
@@ -124,10 +124,10 @@ def lenet(channels: int, outputs: int, side: int = 28, dropout: float = 0.0, spe
 def resnet(
     channels: int, outputs: int, width: int = 16, blocks: int = 1, dropout: float = 0.0, spectral: bool = False
 ) -> nn.Sequential:
-    """Three stages of residual blocks, each of twice the channels and half the side of the one before (He et al. 2016).
+    """Three stages of residual blocks, each with twice the channels and half the side of the last (He et al. 2016).
 
-    With ``spectral``, ``|g(x) − g(z)| ≤ 2^{3 blocks} |x − z|``: both ways through each of the ``3 blocks`` residual
-    blocks have a norm of one at most. There is no batch normalisation then.
+    With ``spectral``, ``|g(x) − g(z)| ≤ 2^{3 blocks} |x − z|``: both paths through each of the ``3 blocks`` residual
+    blocks have a norm of at most one. The network then has no batch normalisation.
 
     >>> import torch
     >>> resnet(3, 10)(torch.zeros(2, 3, 32, 32)).shape
@@ -146,7 +146,7 @@ def resnet(
 
 
 def _channels_last(parts: Iterable[nn.Module]) -> nn.Sequential:
-    """A network whose convolutions see channels last, in which they are 1.3 to 2 times as fast on processors."""
+    """A network in channels-last memory order, which makes convolutions 1.3 to 2 times as fast on CPUs."""
     network = nn.Sequential(*parts)
     for parameter in network.parameters():
         if parameter.dim() == 4:
@@ -155,7 +155,7 @@ def _channels_last(parts: Iterable[nn.Module]) -> nn.Sequential:
 
 
 class _Residual(Parameterised):
-    """``x + g(x)``, where ``g`` standardises, rectifies and convolves twice; ``x`` is mapped where shapes differ.
+    """``x + g(x)``, where ``g`` standardises, rectifies and convolves twice; ``x`` is projected if the shapes differ.
 
     With ``spectral`` nothing is standardised, and both terms change no faster than ``x``.
     """
@@ -195,10 +195,10 @@ class _UnitLinear(nn.Linear):
 
 
 class _UnitConvolution(nn.Conv2d):
-    """A convolution divided by a bound of its norm.
+    """A convolution divided by an upper bound on its norm.
 
-    It is the matrix ``W`` (outputs × channels and offsets) of each patch of the image. A pixel lies in at most
-    ``p = ⌈size / stride⌉²`` patches, so that the norm of all is at most ``√p ‖W‖``, by which ``W`` is divided.
+    It applies the matrix ``W`` (outputs × channels and offsets) to each patch of the image. A pixel lies in at most
+    ``p = ⌈size / stride⌉²`` patches, so the norm of the whole map is at most ``√p ‖W‖``, and ``W`` is divided by that.
     """
 
     left: Tensor
@@ -220,9 +220,9 @@ class _UnitConvolution(nn.Conv2d):
 def _norm(weight: Tensor, left: Float[Tensor, " s"], training: bool) -> Float[Tensor, ""]:
     """``‖W‖ = |Wᵀu|`` for the leading singular vector ``u``, differentiable in ``W``.
 
-    In training ``left``, the vector of the step before, is led on by a step of power iteration, ``u ∝ W Wᵀ u``, which
-    follows small steps of the weights; it is kept where the weights are not finite or are all zero. In evaluation
-    ``u`` is exact, and ``left`` is not touched.
+    In training, one step of power iteration, ``u ∝ W Wᵀ u``, updates ``left``, the vector of the previous step; that is
+    enough to follow small changes of the weights. ``left`` is kept if the weights are not finite or all zero. In
+    evaluation ``u`` is exact and ``left`` is not touched.
     """
     matrix = _wide(weight)
     with torch.no_grad():
@@ -238,7 +238,7 @@ def _norm(weight: Tensor, left: Float[Tensor, " s"], training: bool) -> Float[Te
 
 @torch.no_grad()
 def _leading(weight: Tensor) -> Float[Tensor, " s"]:
-    """The leading singular vector on the shorter side of a weight; NaN where a weight is not finite."""
+    """The leading singular vector on the shorter side of a weight; NaN if a weight is not finite."""
     matrix = _wide(weight).double()
     gram = matrix @ matrix.mT
     if not bool(gram.isfinite().all()):
@@ -265,5 +265,5 @@ def _convolution(
 
 
 def _without_norms(parts: Sequence[nn.Module], spectral: bool) -> list[nn.Module]:
-    """The parts, but for batch normalisations where the network is ``spectral``."""
+    """The parts, without batch normalisations if the network is ``spectral``."""
     return [part for part in parts if not (spectral and isinstance(part, (nn.BatchNorm1d, nn.BatchNorm2d)))]

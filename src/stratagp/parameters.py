@@ -1,15 +1,15 @@
 """Parameters with constraints, priors and names.
 
-A parameter is stored as a free tensor ``raw`` and read as its constrained value, so that any optimiser may move
-it. Positive parameters are the exponential of a free number: L-BFGS gets further in fewer evaluations than with
-softplus. A :class:`~stratagp.parameterised.Parameterised` module reads its parameters as plain tensors::
+A parameter is stored as a free tensor ``raw`` and read as its constrained value, so any optimiser may move it.
+Positive parameters are the exponential of a free number: L-BFGS gets further in fewer evaluations than with softplus.
+A :class:`~stratagp.parameterised.Parameterised` module reads its parameters as plain tensors::
 
     self.variance = positive(1.0)      # stores the parameter
     self.variance * k                  # reads the value
 
 **Function axis.** One kernel often serves ``q`` latent functions with their own values. Such a parameter has a
-leading axis ``q``, and reads padded with ones to ``q 1 1`` (a number) or ``q 1 d`` (a vector), so that a formula
-written for ``n m`` matrices and ``n d`` points broadcasts to all functions without a change.
+leading axis ``q`` and is padded with ones to ``q 1 1`` (a number) or ``q 1 d`` (a vector), so that a formula
+written for ``n m`` matrices and ``n d`` points broadcasts to all functions unchanged.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class Parameter(nn.Module):
         constraint: a ``torch.distributions`` constraint; its bijection gives the free coordinate.
         prior: a density on the value, for MAP.
         trainable: whether gradients reach it.
-        functions: size of the leading function axis of ``value``, or None where there is none.
+        functions: size of the leading function axis of ``value``, or None if it has none.
         name: what errors call it.
-        unit: what one step of the free coordinate is worth, a number or one for each column; one where it is left out.
-        raw: the free coordinate itself, where there is one already; no value is read then.
+        unit: the size of one step of the free coordinate, a number or one for each column; 1 by default.
+        raw: the free coordinate itself, if you have it already; ``value`` is then ignored.
 
     ``per_column`` marks a vector with one entry for each input column (automatic relevance determination);
-    ``awaits_columns`` one that will become such a vector as soon as the number of columns is known. ``unset`` tells
-    that nobody chose its value.
+    ``awaits_columns`` marks one that becomes such a vector once the number of columns is known. ``unset`` means that
+    nobody chose its value.
 
     >>> Parameter(0.5, constraints.positive).value.item()
     0.5
@@ -78,7 +78,7 @@ class Parameter(nn.Module):
     ) -> None:
         super().__init__()
         if prior is not None and not isinstance(prior, Prior):
-            raise InputError(f"the prior of {name} must be one of stratagp.priors, got {prior!r}")
+            raise InputError(f"the prior of {name} must be one from stratagp.priors, got {prior!r}")
         self.name = name
         self.constraint = constraint
         self.prior = prior
@@ -110,7 +110,7 @@ class Parameter(nn.Module):
 
     @property
     def value(self) -> Tensor:
-        """The constrained value; behind a function axis padded to at least two axes, to broadcast."""
+        """The constrained value; after a function axis, padded to at least two axes so that it broadcasts."""
         value = self.natural
         if self.functions is None or value.dim() > 2:
             return value
@@ -122,7 +122,7 @@ class Parameter(nn.Module):
         return self.raw.requires_grad
 
     def assign(self, value: Any) -> None:
-        """Set the value; a number fills the whole parameter, a vector may tell how many columns there are."""
+        """Set the value; a number fills the whole parameter, a vector may set the number of columns."""
         new = _as_tensor(value, self.name).to(self.raw)
         shape = self.natural.shape
         if new.dim() == 0:
@@ -130,7 +130,7 @@ class Parameter(nn.Module):
         elif self.awaits_columns and new.dim() == 1:
             self.per_column, self.awaits_columns = True, False
         elif new.shape != shape:
-            raise InputError(f"{self.name} has shape {tuple(shape)}; a value of shape {tuple(new.shape)} does not fit")
+            raise InputError(f"{self.name} has shape {tuple(shape)}, got a value of shape {tuple(new.shape)}")
         self.unset = False
         with torch.no_grad():
             self.raw.data = self._free(new)
@@ -167,7 +167,7 @@ def positive(
     trainable: bool = True,
     name: str = "a parameter",
 ) -> Any:
-    """A parameter above zero, or inside ``bounds``; an existing parameter is passed on, which ties the two.
+    """A parameter above zero, or inside ``bounds``; an existing parameter is returned as it is, which ties the two.
 
     >>> from stratagp import kernels as k
     >>> k.RBF(lengthscale=positive(0.5, trainable=False))
@@ -184,8 +184,8 @@ def positive(
 def per_column(value: Any, ard: bool | int = False, name: str = "a parameter") -> Any:
     """A positive parameter that is one number, or one for each input column.
 
-    A vector, or ``ard`` as a number of columns, gives one value each at once; ``ard=True`` waits until the kernel is
-    told its columns (``kernel.bind``).
+    A vector, or ``ard`` as a number of columns, sets them at once; ``ard=True`` waits until the kernel
+    learns its columns (``kernel.bind``).
 
     >>> per_column([1.0, 2.0]).per_column, per_column(1.0, ard=True).awaits_columns
     (True, True)
@@ -218,7 +218,7 @@ def real(
     name: str = "a parameter",
     unit: Any = None,
 ) -> Any:
-    """A parameter without constraint, which moves in steps of a ``unit``.
+    """An unconstrained parameter that moves in steps of ``unit``.
 
     >>> place = real([1000.0, 0.002], unit=[500.0, 0.001])
     >>> place.raw.tolist()
@@ -248,7 +248,7 @@ def lower_cholesky(value: Value | Parameter, trainable: bool = True) -> Any:
 
 
 def _transform(constraint: constraints.Constraint) -> Transform:
-    """From free numbers to constrained ones; torch knows a triangular matrix only as ``transform_to``."""
+    """The map from free numbers to constrained ones; for triangular matrices torch offers only ``transform_to``."""
     triangular = isinstance(constraint, type(constraints.lower_cholesky))
     return (transform_to if triangular else biject_to)(constraint)
 
@@ -261,7 +261,7 @@ def _interval(bounds: tuple[float, float]) -> constraints.Constraint:
 
 
 def _as_tensor(value: Any, name: str) -> Tensor:
-    """Double precision always: a kernel is moved to float32 as a whole, by ``kernel.float()``."""
+    """A tensor, always in double precision: ``kernel.float()`` moves a whole kernel to float32."""
     if value is None:
         raise InputError(f"{name} must be a number or an array of numbers, got None")
     if isinstance(value, Tensor):
@@ -285,7 +285,7 @@ def _describe(constraint: constraints.Constraint) -> str:
 
 
 def format_value(value: Tensor) -> str:
-    """A short text of a value: all of it up to twelve numbers, its range above that.
+    """A value as short text: every number if there are at most twelve, else the range and the shape.
 
     >>> format_value(Parameter([0.5, 2.0]).value)
     '[0.5, 2]'

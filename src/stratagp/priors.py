@@ -21,7 +21,7 @@ def _require_positive(**values: float) -> None:
 
 
 class Prior(ABC):
-    """A density on one value; a tensor of values counts as independent draws.
+    """A density on one value; the entries of a tensor count as independent draws.
 
     >>> Normal(0.0, 1.0).log_prob(torch.tensor([0.0, 1.0]))
     tensor([-0.9189, -1.4189])

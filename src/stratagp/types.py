@@ -23,7 +23,7 @@ class Gaussian(NamedTuple):
 
 
 class Mixture(NamedTuple):
-    """K Gaussians with log weights; the components are the leading axis of ``parts``.
+    """K Gaussians with log weights; components run along the leading axis of ``parts``.
 
     >>> from torch import tensor
     >>> parts = Gaussian(tensor([[[0.0]], [[2.0]]]), tensor([[[1.0]], [[1.0]]]))

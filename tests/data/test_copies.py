@@ -124,7 +124,7 @@ def test_a_changed_file_is_copied_anew_and_a_strangers_folder_is_not_used(tmp_pa
     del before, after
     assert list((tmp_path / "tmp").iterdir()) == []
     monkeypatch.setattr(os, "getuid", lambda: -1)
-    with pytest.raises(InputError, match="belongs to somebody else: set TMPDIR"):
+    with pytest.raises(InputError, match=", which another user owns: set TMPDIR"):
         open_source(tmp_path / "t-1.csv", "row")
 
 
@@ -194,7 +194,7 @@ def test_a_path_that_is_no_folder_is_refused(tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name in ("file", "link"):
-        with pytest.raises(InputError, match=rf"{name}, where copies of CSV files would be, is no folder: set TMPDIR"):
+        with pytest.raises(InputError, match=rf"{name}, which is not a folder: remove it or set TMPDIR"):
             copies._enter(tmp_path / name, lambda: None)
     with pytest.raises(FileNotFoundError):
         copies._enter(tmp_path / "nowhere" / "copies", lambda: None)

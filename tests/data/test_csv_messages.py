@@ -27,7 +27,9 @@ def test_files_that_are_not_utf8_are_refused_by_file_and_line(tmp_path, monkeypa
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError) as caught:
         open_source(tmp_path, "y")
-    assert str(caught.value) == f"{tmp_path / name} is not UTF-8: line {line} cannot be read: save the file as UTF-8"
+    assert (
+        str(caught.value) == f"{tmp_path / name} is not UTF-8 (line {line} cannot be decoded): save the file as UTF-8"
+    )
 
 
 def test_utf8_is_read_with_a_mark_of_its_bytes_or_without(tmp_path):
@@ -38,10 +40,12 @@ def test_utf8_is_read_with_a_mark_of_its_bytes_or_without(tmp_path):
 
 def test_other_delimiters_are_guessed_at(tmp_path):
     (tmp_path / "t.csv").write_text("city;y\na;1\n")
-    with pytest.raises(InputError, match=r"t.csv has one column, 'city;y', which ';' seems to divide: write it with c"):
+    with pytest.raises(
+        InputError, match=r"t.csv has a single column 'city;y'; its delimiter seems to be ';': separate"
+    ):
         open_source(tmp_path / "t.csv", "y")
     (tmp_path / "t.txt").write_text("city\ty\na\t1\n")
-    with pytest.raises(InputError, match=r"t.txt has one column, .* seems to divide: name the file .tsv"):
+    with pytest.raises(InputError, match=r"t.txt has a single column .* seems to be .*: name the file .tsv"):
         open_source(tmp_path / "t.txt", "y")
 
 
@@ -67,8 +71,8 @@ def test_a_word_among_the_numbers_of_another_file_is_named_with_its_row(tmp_path
         survey(open_source(tmp_path, "y", missing="drop"), Rules(missing="drop"), of_classes=False)
     assert str(caught.value) == (
         f"{tmp_path}/1.csv: column 'x' holds values of kind 'category' ('n/a?' in row 200), but of kind 'number' in "
-        f"{tmp_path}/0.csv: let all files have the same types"
+        f"{tmp_path}/0.csv: give all files the same types"
     )
     two_files(tmp_path, word_in=0)
-    with pytest.raises(InputError, match=r"of kind 'number', but of kind 'category' in \S*0.csv \('n/a\?'\): let all"):
+    with pytest.raises(InputError, match=r"of kind 'number', but of kind 'category' in \S*0.csv \('n/a\?'\): give all"):
         survey(open_source(tmp_path, "y", missing="drop"), Rules(missing="drop"), of_classes=False)

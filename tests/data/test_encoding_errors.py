@@ -57,7 +57,7 @@ def test_data_that_cannot_be_used(given, words):
 
 def test_imputation_is_advised_only_where_it_can_be_asked_for():
     encoder = TableEncoder(imputes=False)
-    with pytest.raises(InputError, match=r"1 of 2 rows: remove or fill such rows$"):
+    with pytest.raises(InputError, match=r"1 of 2 rows: remove or fill those rows$"):
         encoder.fit_transform(pd.DataFrame({"a": ["u", None]}))
 
 
@@ -77,7 +77,7 @@ def test_text_outside_the_columns_that_the_user_named():
 def test_an_unknown_category(encoding, remedy):
     encoder = TableEncoder(encoding=encoding).fit(pd.DataFrame({"city": ["Rome", "Paris"]}))
     given = pd.DataFrame({"city": ["Rome", "Oslo"]})
-    refused(lambda: encoder.transform(given), "'Oslo'", "row 1, column 'city'", "known are 'Paris', 'Rome'", remedy)
+    refused(lambda: encoder.transform(given), "'Oslo'", "row 1, column 'city'", "known: 'Paris', 'Rome'", remedy)
 
 
 def test_codes_have_no_value_for_the_unknown():

@@ -48,12 +48,14 @@ def test_files_of_several_kinds_are_named(folder):
     assert str(caught.value).startswith(expected)
     with pytest.raises(InputError, match=r"_SUCCESS must end with .parquet, .csv"):
         open_source(folder / "_SUCCESS", "y")
-    with pytest.raises(InputError, match=r"^/\S+ has no files of a table"):
+    with pytest.raises(InputError, match=r"^/\S+ has no table files"):
         open_source(folder / "*.npy")
 
 
 def test_what_is_no_path_is_refused():
-    with pytest.raises(InputError, match=r"X must be the path of files, or a Source, got DataFrame: data.Frame\(frame"):
+    with pytest.raises(
+        InputError, match=r"X must be a path or a Source, got DataFrame: for rows in memory use data.Frame\(frame"
+    ):
         open_source(pd.DataFrame({"x": [1.0]}))
 
 

@@ -164,7 +164,7 @@ def test_what_is_refused():
         GaussianImputer().fit(values, gone, ["a", "b", "c"])
     with pytest.raises(InputError, match="column 1 is missing"):
         GaussianImputer().fit(values, gone)
-    with pytest.raises(InputError, match="not marked as missing"):
+    with pytest.raises(InputError, match="mark it in missing"):
         GaussianImputer().fit(values)
     with pytest.raises(InputError, match="missing must be"):
         GaussianImputer().fit(values, missing[:, :2])

@@ -71,7 +71,7 @@ def test_there_and_back(y):
         (np.ones((2, 2, 2)), None, "shape"),
         (np.ones(0), None, "at least one row"),
         (np.array([1.0, np.inf]), None, "row 1"),
-        (np.array([[1.0, np.nan]]), None, "no observed value"),
+        (np.array([[1.0, np.nan]]), None, "without any observed value"),
         (np.ones(2), [1.0], "weights"),
         (np.ones(2), [1.0, -1.0], "weights"),
         (np.ones(2), [0.0, 0.0], "positive weight"),

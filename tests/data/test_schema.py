@@ -65,7 +65,7 @@ def test_what_is_meant_goes_beyond_how_it_is_stored():
     }  # fmt: skip
     assert found["row_id"].remark == "an identifier by its name: left out; say row_id=number"
     assert found["zip"].remark == "as you say"
-    assert found["same"].remark == "constant: it tells nothing"
+    assert found["same"].remark == "constant: carries no information"
 
 
 def test_new_rows_are_made_like_those_that_were_examined():
@@ -78,8 +78,10 @@ def test_new_rows_are_made_like_those_that_were_examined():
     assert found["day"].iloc[0] == pd.Timestamp("2024-01-01 12:00")
     assert found.isna().iloc[1].all()
     with pytest.raises(
-        InputError, match=r"new\.csv has 'big' in column 'size', row 0, and 1 such in all: a number is meant"
+        InputError, match=r"new\.csv has 'big' in column 'size', row 0: expected a number \(bad in 1 of 2 rows"
     ):
         schema.conform(frame.assign(size=["big", 1]), "new.csv")
-    with pytest.raises(InputError, match="has no column 'size', which the model was fitted with; is 'Size' meant"):
+    with pytest.raises(
+        InputError, match="has no column 'size', which the model was fitted with; did you mean 'Size' for 'size'"
+    ):
         schema.conform(frame.rename(columns={"size": "Size"}), "new.csv")

@@ -253,14 +253,14 @@ def test_missing_values_are_refused_by_file_and_row_or_dropped(tmp_path):
 def test_bad_files_are_reported_by_name(tmp_path, folder):
     whole = (folder / "part-0.parquet").read_bytes()
     (folder / "part-1.parquet").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=r"part-1.parquet is not a whole Parquet file"):
+    with pytest.raises(InputError, match=r"part-1.parquet is not a complete Parquet file"):
         open_source(folder, "row")
     (folder / "part-1.parquet").write_bytes(b"")
-    with pytest.raises(InputError, match=r"part-1.parquet is not a whole Parquet file"):
+    with pytest.raises(InputError, match=r"part-1.parquet is not a complete Parquet file"):
         open_source(folder, "row")
     frame(10).rename(columns={"a": "b"}).to_parquet(folder / "part-1.parquet")
     with pytest.raises(
-        InputError, match=r"part-1.parquet has other columns than .*part-0.parquet: it lacks 'a' and adds 'b'"
+        InputError, match=r"part-1.parquet must have the columns of .*part-0.parquet, but lacks 'a' and adds 'b'"
     ):
         open_source(folder, "row")
     frame(10).assign(a="text").to_parquet(folder / "part-1.parquet")
@@ -274,7 +274,7 @@ def test_bad_files_are_reported_by_name(tmp_path, folder):
     with pytest.raises(InputError, match=r"nothing.parquet does not exist"):
         open_source(tmp_path / "nothing.parquet", "row")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="has no files of a table"):
+    with pytest.raises(InputError, match="has no table files"):
         open_source(tmp_path / "empty")
     frame(0).to_parquet(tmp_path / "empty" / "none.parquet")
     with pytest.raises(InputError, match=r"none.parquet has no rows"):
@@ -287,7 +287,7 @@ def test_a_damaged_row_group_is_reported_where_it_is_read(tmp_path):
     content = bytearray(path.read_bytes())
     content[4:3000] = b"\xff" * 2996
     path.write_bytes(bytes(content))
-    with pytest.raises(InputError, match=r"t.parquet cannot be read, from row 0 on: ") as caught:
+    with pytest.raises(InputError, match=r"t.parquet cannot be read from row 0 on: ") as caught:
         survey(open_source(path, "row"), Rules(), of_classes=False)
     assert "\n" not in str(caught.value)
 
@@ -315,17 +315,21 @@ def test_files_that_shrink_while_they_are_read(folder):
 def test_bad_arguments():
     with pytest.raises(InputError, match="missing must be 'raise' or 'drop'"):
         Arrays(np.zeros((3, 1)), missing="ignore")
-    with pytest.raises(InputError, match="memory must be a number of bytes"):
+    with pytest.raises(InputError, match="memory must be at least 1 MiB, in bytes"):
         Frame(frame(5), "row", memory=5)
     with pytest.raises(InputError, match="as many rows as X: array 0 has 2"):
         Arrays(np.zeros((3, 1)), np.zeros(2))
     with pytest.raises(InputError, match="has no rows"):
         Frame(frame(0), "row")
-    with pytest.raises(InputError, match="X must be an array, or a list of them, got str: open_source reads the files"):
+    with pytest.raises(
+        InputError, match="X must be an array or a list of arrays, got str: open tables with open_source"
+    ):
         Arrays("X.npy", "y.npy")
-    with pytest.raises(InputError, match="y must be an array, or a list of them, got PosixPath: open_source"):
+    with pytest.raises(
+        InputError, match="y must be an array or a list of arrays, got PosixPath: open tables with open_source"
+    ):
         Arrays(np.zeros((3, 1)), Path("y.npy"))
-    with pytest.raises(InputError, match="rows of array 1 have shape"):
+    with pytest.raises(InputError, match="those of array 1 have shape"):
         Arrays([np.zeros((3, 1)), np.zeros((3, 2))])
 
 
@@ -333,7 +337,7 @@ def test_copies_of_csv_files_are_said(tmp_path, caplog):
     frame(5).to_csv(tmp_path / "t.csv", index=False)
     with caplog.at_level(logging.INFO, logger="stratagp"):
         open_source(tmp_path / "t.csv", "row")
-    assert "copied into Parquet" in caplog.text
+    assert "copying CSV files to Parquet" in caplog.text
 
 
 def test_folders_that_name_a_partition_are_columns(tmp_path):
@@ -378,7 +382,7 @@ def test_folders_of_partitions_that_do_not_agree(tmp_path):
     assert (found.rows, found.dropped) == (5, 5)
     frame(5).to_parquet(tmp_path / "part.parquet")
     with pytest.raises(
-        InputError, match=r"year=2020/part.parquet has other columns than .*part.parquet: it adds 'year'"
+        InputError, match=r"year=2020/part.parquet must have the columns of .*part.parquet, but adds 'year'"
     ):
         open_source(tmp_path, "row")
 
@@ -396,7 +400,7 @@ def test_targets_that_are_no_numbers_are_reported_by_file_and_row():
 )
 def test_dates_are_no_targets(tmp_path, days):
     pd.DataFrame({"a": np.arange(5.0), "day": days}).to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(InputError, match=r"t.parquet: row 0: y must hold numbers, got 2020-01-01.*: count the days"):
+    with pytest.raises(InputError, match=r"t.parquet: row 0: y must hold numbers, got 2020-01-01.*: convert times"):
         survey(open_source(tmp_path, "day"), Rules(), of_classes=False)
 
 

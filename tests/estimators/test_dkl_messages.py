@@ -133,7 +133,7 @@ def test_networks_of_images_refuse_tables(name):
 
 
 def test_small_images_are_for_resnet():
-    with pytest.raises(InputError, match="12 × 12 pixels at least, got 8 × 8: take 'resnet'"):
+    with pytest.raises(InputError, match="at least 12 × 12 pixels, got 8 × 8: use 'resnet'"):
         regressor(network="lenet").fit(np.zeros((40, 8, 8)), Y)
 
 

@@ -109,7 +109,7 @@ def test_a_broken_fit_goes_on_to_the_same_bits(files, tmp_path, monkeypatch, nam
 def test_a_fit_with_other_arguments_does_not_go_on(files, tmp_path):
     fast = quick(DRFRegressor(n_features=10, width=1, n_layers=1, **FAST), 5)
     fast.fit(str(files), "price", checkpoint=tmp_path)
-    with pytest.raises(InputError, match="holds another fit, with other n_features"):
+    with pytest.raises(InputError, match="holds another fit, which differs in n_features"):
         quick(DRFRegressor(n_features=11, width=1, n_layers=1, **FAST), 5).fit(str(files), "price", checkpoint=tmp_path)
     with pytest.raises(InputError, match="checkpoint must be a folder"):
         fast.fit(str(files), "price", checkpoint=5)
@@ -122,7 +122,7 @@ def test_a_fit_of_other_data_does_not_go_on(tmp_path):
         folder = tmp_path / str(y is None)
         fast.fit(X, y, checkpoint=folder)
         other = (X, -y) if y is not None else (Frame(frame.assign(price=-frame["price"]), "price"), None)
-        with pytest.raises(InputError, match="holds another fit, with other data"):
+        with pytest.raises(InputError, match="holds another fit, which differs in data"):
             fast.fit(*other, checkpoint=folder)
 
 

@@ -216,11 +216,11 @@ def test_arguments_are_checked():
         Derivatives(k.RBF())(torch.zeros(2, 1))
     with pytest.raises(InputError, match="same for all functions"):
         Derivatives(k.RBF())(torch.tensor([[[0.0, 0.0]], [[0.0, 1.0]]]))
-    with pytest.raises(InputError, match="x has 2 columns and z has 3"):
+    with pytest.raises(InputError, match="x has 2 columns but z has 3"):
         gradient_gradient(k.RBF(), points(2, 2), points(2, 3))
     with pytest.raises(InputError, match="does not know its number of columns"):
         gradient_gradient(k.RBF(ard=True), points(2, 2))
-    with pytest.raises(InputError, match="x_values has 2 columns and x_slopes 1"):
+    with pytest.raises(InputError, match="x_values has 2 columns but x_slopes has 1"):
         stack_values_and_slopes(points(2, 2), points(2, 1))
     with pytest.raises(InputError, match="one for each of 2 rows"):
         with_derivatives(points(2, 2), [0, 1, 2])

@@ -237,7 +237,7 @@ def test_what_has_no_closed_form_says_so(kernel, message):
 def test_bad_inputs_are_named():
     with pytest.raises(InputError, match="variance for each mean"):
         RBF().psi0(Gaussian(Q.mean, Q.var[:1]))
-    with pytest.raises(InputError, match=r"q\.mean has 2 columns and z has 1"):
+    with pytest.raises(InputError, match=r"q\.mean has 2 columns but z has 1"):
         RBF().psi1(Q, Z[:, :1])
     with pytest.raises(InputError, match="bind"):
         RBF(ard=True).psi1(Q, Z)

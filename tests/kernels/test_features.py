@@ -214,7 +214,7 @@ def test_exact_features_add_but_do_not_multiply():
     phi = (2 * _Explicit() + k.Constant(0.7)).random_features(10, 2, generator())(x)
     assert phi.shape == (9, 3)
     torch.testing.assert_close(phi @ phi.mT, 2.6 * x @ x.mT + 0.7, rtol=0, atol=1e-13)
-    with pytest.raises(UnsupportedError, match="as many draws of each factor"):
+    with pytest.raises(UnsupportedError, match="equally many draws of each factor"):
         (k.RBF() * _Explicit()).random_features(10, 2)
 
 

@@ -98,7 +98,7 @@ def test_parse_is_applied_to_each_object():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: k.Graph([(0, 2)], "CO"), "names a node that has no label: nodes are 0 to 1"),
+        (lambda: k.Graph([(0, 2)], "CO"), "has a node without a label: labels cover nodes 0 to 1"),
         (lambda: k.Graph([(0, 1, "-", 2)], "CO"), "is a pair"),
         (lambda: k.Graph([(0,)], "CO"), "is a pair"),
         (lambda: k.Graph([("a", "b")], "CO"), "pairs or triples of node numbers"),

@@ -63,11 +63,11 @@ def test_parse_is_applied_to_each_object():
 @pytest.mark.parametrize(
     ("objects", "message"),
     [
-        ([{"a"}, [1, 0]], "all be arrays, or all sets and mappings"),
-        ([[1, 0], [1, 0, 1]], "of one length, got 2 and 3"),
-        ([[1, -1]], "finite counts from 0"),
-        ([[1, np.nan]], "finite counts from 0"),
-        ([{"a": -1.0}], "finite counts from 0"),
+        ([{"a"}, [1, 0]], "be all arrays, or all sets and mappings"),
+        ([[1, 0], [1, 0, 1]], "all have one length, got 2 and 3"),
+        ([[1, -1]], "finite counts ≥ 0"),
+        ([[1, np.nan]], "finite counts ≥ 0"),
+        ([{"a": -1.0}], "finite counts ≥ 0"),
         ([{"a": "b"}], "must give a number for each feature"),
         (["CCO"], "parse=fingerprint for SMILES"),
         ([[[1, 0]]], "one row of numbers"),

@@ -180,7 +180,7 @@ def test_printing():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: k.Spectrum(0), "k must be a whole number of at least 1, got 0"),
+        (lambda: k.Spectrum(0), "k must be a whole number ≥ 1, got 0"),
         (lambda: k.Spectrum(2, positions=0), "positions must be a whole number"),
         (lambda: k.Double(1, 0), "d must be a whole number"),
         (lambda: k.Wildcard(2, 2), "m must be less than k=2"),

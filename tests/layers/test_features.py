@@ -103,5 +103,5 @@ def test_moments_stay_where_the_rows_fail():
 
 @pytest.mark.parametrize(("n", "chunk"), [(1, 10), (10, 1)])
 def test_too_few_rows_are_refused(n, chunk):
-    with pytest.raises(InputError, match="settle needs x and chunk of two rows or more"):
+    with pytest.raises(InputError, match="settle needs at least two rows in x and chunk ≥ 2"):
         Features(nn.Linear(2, 2), 2).settle(rows()[:n], chunk)

@@ -212,12 +212,12 @@ def test_single_precision():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Grid(k.RBF(), [GRID, GRID]), "as many kernels"),
+        (lambda: Grid(k.RBF(), [GRID, GRID]), "one entry for each"),
         (lambda: Grid(k.RBF().replicate(2), GRID, functions=3), "functions=3"),
         (lambda: Grid(k.RBF(), GRID, jitter=-1.0), "jitter"),
         (lambda: Grid(k.RBF(), GRID, 2)(torch.zeros(3, 5)), "one column for each of 2 functions"),
         (lambda: Grid([k.RBF()] * 2, [GRID] * 2, posterior=random_layer(1, 1).posterior), "KroneckerGaussian"),
-        (lambda: Grid(k.RBF(), GRID, posterior=random_layer(1, 1).posterior), "there are 1 on"),
+        (lambda: Grid(k.RBF(), GRID, posterior=random_layer(1, 1).posterior), "the grid has 1 on"),
     ],
 )
 def test_bad_arguments_are_named(make, message):

@@ -235,11 +235,11 @@ def test_inducing_points_can_be_fixed():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Inducing(rbf(), Z[0]), "inducing points"),
+        (lambda: Inducing(rbf(), Z[0]), "z must have shape"),
         (lambda: Inducing(rbf(), Z, FullGaussian(4)), "5 points"),
         (lambda: Inducing(rbf(2), Z, FullGaussian(5, 3)), "2"),
         (lambda: Inducing(rbf(2), OWN[:1]), "points for 1"),
-        (lambda: Inducing(rbf(), Z, FullGaussian(5, 2), functions=3), "say 3"),
+        (lambda: Inducing(rbf(), Z, FullGaussian(5, 2), functions=3), "says 3"),
         (lambda: Inducing(rbf(), Z, jitter=-1.0), "jitter"),
         (lambda: Inducing(rbf(), Z)(X[:, :1]), "columns"),
         (lambda: Inducing(k.PairFunction(lambda a, b: 1.0), Z), "cached"),

@@ -267,7 +267,7 @@ def test_bad_arguments_are_named():
     ]:
         with pytest.raises(InputError, match=wrong):
             RandomFeatures(**{"kernel": k.RBF(), "dim": 3, **options})
-    with pytest.raises(InputError, match=r"x must be points \(n, 3\)"):
+    with pytest.raises(InputError, match=r"x must have shape \(n, 3\)"):
         layer_of()(X[:, :2])
     with pytest.raises(InputError, match="propagate='samples'"):
         layer_of()(Gaussian(X, X.square()))

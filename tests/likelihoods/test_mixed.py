@@ -97,7 +97,7 @@ def test_sizes_are_checked():
 
 @pytest.mark.parametrize("given", [RobustMax(), Sampled(RobustMax(), 4)])
 def test_a_step_is_refused(given):
-    with pytest.raises(InputError, match=r"given must .*: take Softmax"):
+    with pytest.raises(InputError, match=r"given must .*: use Softmax"):
         Mixed(given, 3, 5)
 
 

@@ -254,7 +254,7 @@ def test_parameters_are_learnt_or_fixed():
         (lambda: RobustMax().log_prob(column(3.0), torch.zeros(1, 3).double()), "0 … 2"),
         (lambda: RobustMax().log_prob(column(0.0), torch.zeros(1, 1).double()), "at least two"),
         (lambda: Ordinal(1), "n_classes"),
-        (lambda: Ordinal(3, [0.5, 0.5]), "growing"),
+        (lambda: Ordinal(3, [0.5, 0.5]), "increasing"),
         (lambda: Ordinal(3, [0.5]), "cuts must be 2"),
         (lambda: Ordinal(3, link="cauchit"), "logit, probit"),
         (lambda: Ordinal(3).log_prob(column(3.0), column(0.0)), "categories 0 … 2"),

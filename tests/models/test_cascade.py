@@ -39,5 +39,5 @@ def test_it_learns_a_step():
 
 def test_bad_arguments():
     gp = CascadedGP(H, k.RBF(), X[:4], k.RBF(), Z)
-    with pytest.raises(InputError, match="12 rows of hidden"):
+    with pytest.raises(InputError, match="12 rows, as hidden does"):
         gp.log_evidence(X[:3], Y[:3])

@@ -204,7 +204,7 @@ def test_several_classes_train_with_a_warm_start_and_classify():
 @pytest.mark.parametrize(
     ("x", "t", "message"),
     [
-        (torch.zeros(3), torch.zeros(3), "x must be points in rows"),
+        (torch.zeros(3), torch.zeros(3), "x must have one point in each row"),
         (torch.zeros(3, 1), torch.zeros(4), r"got x \(3, 1\) and t \(4,\)"),
         (torch.zeros(0, 1), torch.zeros(0), "n ≥ 1"),
         (torch.tensor([[0.0], [torch.nan]]), torch.tensor([0, 1]), "x has NaN or infinite values, the first in row 1"),

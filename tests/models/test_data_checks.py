@@ -27,24 +27,28 @@ def spoilt(values, place, by=torch.nan):
 
 
 X, Y = data()
-WHERE = "{} has NaN or infinite values, the first in {}: remove or fill such rows first"
+WHERE = "{} has NaN or infinite values, the first in {}: remove or fill those rows first"
 
 
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [
-        (X[:, 0], Y, "x must be points in rows, shape (n, d), got shape (12,); a single column is x[:, None]"),
-        (X[None], Y, "x must be points in rows, shape (n, d), got (1, 12, 2)"),
+        (
+            X[:, 0],
+            Y,
+            "x must have one point in each row, shape (n, d), got shape (12,); for a single column use x[:, None]",
+        ),
+        (X[None], Y, "x must have shape (n, d), one point in each row, got (1, 12, 2)"),
         (X, Y[:5], "y must be (n,) with a value for each row of x, n ≥ 1; got x (12, 2) and y (5,)"),
         (X[:0], Y[:0], "n ≥ 1; got x (0, 2) and y (0,)"),
         (X, Y[:, None], "got x (12, 2) and y (12, 1); write y[:, 0]"),
-        (X, torch.stack([Y, Y], 1), "and y (12, 2); one column at a time is y[:, j]"),
+        (X, torch.stack([Y, Y], 1), "and y (12, 2); pass one column at a time, y[:, j]"),
         (X, Y[0], "y must be (n,)"),
         (spoilt(X, (3, 1)), Y, WHERE.format("x", "row 3, column 1")),
         (spoilt(X, (7, 0), -torch.inf), Y, WHERE.format("x", "row 7, column 0")),
         (X, spoilt(Y, 4), WHERE.format("y", "row 4")),
         (X, spoilt(Y, 0, torch.inf), WHERE.format("y", "row 0")),
-        (np.array([["a", "b"]]), Y[:1], "x must hold numbers, got <U1; encode other columns as numbers first"),
+        (np.array([["a", "b"]]), Y[:1], "x must hold numbers, got <U1: encode other columns as numbers first"),
         (X, ["no"] * 12, "y must hold numbers, got <U2"),
         (None, Y, "x must hold numbers, got object"),
     ],
@@ -95,10 +99,10 @@ ASK = ["mean", "variance", "marginals", "covariance", "sample", "gradient"]
 def test_predictions_want_the_same_columns(ask):
     posterior = ExactGP(k.RBF()).condition(X, Y)
     question = getattr(posterior, ask)
-    told = "x has 3 columns, but the data that the model was conditioned on have 2: give the same columns in the same"
+    told = "x has 3 columns, but the training data had 2: give the same columns in the same"
     with pytest.raises(InputError, match=told):
         question(torch.zeros(4, 3))
-    with pytest.raises(InputError, match=re.escape("x must be points in rows, shape (n, d), got shape (2,)")):
+    with pytest.raises(InputError, match=re.escape("x must have one point in each row, shape (n, d), got shape (2,)")):
         question(X[0])
     with pytest.raises(InputError, match=WHERE.format("x", "row 1, column 0")):
         question(spoilt(X[:3], (1, 0)))
@@ -106,9 +110,9 @@ def test_predictions_want_the_same_columns(ask):
 
 def test_more_data_want_the_same_columns():
     posterior = ExactGP(k.RBF()).condition(X, Y)
-    with pytest.raises(InputError, match="x has 1 columns, but the data that the model was conditioned on have 2"):
+    with pytest.raises(InputError, match="x has 1 columns, but the training data had 2"):
         posterior.condition(X[:, :1], Y)
-    with pytest.raises(InputError, match="x has 3 columns, but the data"):
+    with pytest.raises(InputError, match="x has 3 columns, but the training data"):
         posterior.draw(10)(torch.zeros(4, 3))
 
 
@@ -150,7 +154,7 @@ def test_contradictions_without_noise_are_refused():
     x, y = torch.cat([X, X[4:5]]), torch.cat([Y, Y[4:5] + 0.2])
     gp, told = (
         ExactGP(k.RBF(0.6), noise=0),
-        "rows 4 and 12 of x are equal but not their y, and they have no noise: give",
+        "rows 4 and 12 of x are equal but differ in y, and have no noise: set",
     )
     for act in (gp.condition, gp.log_evidence, gp.log_leave_one_out):
         with pytest.raises(InputError, match=told):

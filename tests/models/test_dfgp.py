@@ -104,7 +104,7 @@ def test_views_see_their_own_columns():
     before, after = layer(X).mean, layer(changed).mean
     assert (before[:, 0] - after[:, 0]).abs().max() > 0.1
     torch.testing.assert_close(before[:, 1], after[:, 1], atol=1e-10, rtol=0)
-    with pytest.raises(InputError, match="one for each of 3 hidden processes, got 2"):
+    with pytest.raises(InputError, match="one kernel for each of 3 hidden processes, got 2"):
         hidden_layer(X, principal_targets(X, 3), kernels, 10)
 
 

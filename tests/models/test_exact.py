@@ -193,7 +193,7 @@ def test_arrays_frames_and_single_precision():
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda gp, x, y: ExactGP(k.RBF(), 0.1), "write noise=… by name"),
+        (lambda gp, x, y: ExactGP(k.RBF(), 0.1), "pass noise by keyword"),
         (lambda gp, x, y: ExactGP(k.RBF), r"must be a kernel such as RBF\(\)"),
         (lambda gp, x, y: ExactGP(k.RBF(), noise=-1.0), "noise must be positive"),
     ],
@@ -354,5 +354,5 @@ def test_rough_processes_have_no_derivative():
             process.derivative(0)
     with pytest.raises(InputError, match="column must be at most 1, because x has 2 columns; got 2"):
         fitted()[0].derivative(2).mean(x)
-    with pytest.raises(InputError, match="x has 3 columns, but the data that the model was conditioned on have 2"):
+    with pytest.raises(InputError, match="x has 3 columns, but the training data had 2"):
         fitted()[0].condition(x, y).derivative(1).mean(torch.zeros(2, 3))

@@ -264,9 +264,9 @@ def test_bad_arguments_are_named():
     ]:
         with pytest.raises(InputError, match=wrong):
             drf(1, 1, GaussianNoise(), **options)
-    with pytest.raises(InputError, match="must have 1 functions"):
+    with pytest.raises(InputError, match="must have the 1 functions"):
         gp_drf(first_layer(2), 1, GaussianNoise(), layers=0)
     with pytest.raises(InputError, match="layers must not be negative"):
         gp_drf(first_layer(2), 1, GaussianNoise(), layers=-1)
-    with pytest.raises(InputError, match="frequencies_after must be a share"):
+    with pytest.raises(InputError, match="frequencies_after must lie between 0 and 1"):
         fit_drf(small(), X, Y, steps=3, frequencies_after=2)

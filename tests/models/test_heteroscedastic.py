@@ -196,7 +196,7 @@ def test_kernels_over_objects():
     """Words that share letters; the same numbers from the kernel's matrix."""
     words, y = ["abc", "abd", "xyz", "xyw", "xbc"], torch.tensor([1.0, 0.9, -1.0, 0.2, 0.1], dtype=torch.float64)
     kernel = k.PairFunction(lambda a, b: len(set(a) & set(b)))
-    with pytest.raises(InputError, match="noise_kernel must be given"):
+    with pytest.raises(InputError, match="noise_kernel is required"):
         HeteroscedasticGP(kernel)
     gp = HeteroscedasticGP(kernel, 0.5 * k.PairFunction(lambda a, b: len(set(a) & set(b))), noise=0.2)
     g, log_noise = 0.5 * kernel(words), torch.tensor(0.2, dtype=torch.float64).log()

@@ -216,7 +216,7 @@ def test_what_cannot_be_solved_is_refused():
     x = 4 * torch.rand(400, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     y = torch.randn(400, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     gp = IterativeGP(k.RBF(3.0, 1000.0), noise=1e-8, rank=1, most=3)
-    with pytest.raises(InputError, match=r"with a noise variance of 1\.0e-08 the matrix is too badly conditioned"):
+    with pytest.raises(InputError, match=r"with a noise variance of 1\.0e-08 the matrix is too ill-conditioned"):
         gp.condition(x, y)
     with pytest.warns(ConvergenceWarning, match="the log evidence and its slope are rough"):
         gp.evidence(x, y)
@@ -288,5 +288,5 @@ def test_bad_input():
         IterativeGP(k.RBF(), tolerance=0)
     with pytest.raises(InputError, match="rank must be at least 1"):
         IterativeGP(k.RBF(), rank=0)
-    with pytest.warns(ConvergenceWarning, match="left a residual of .* after 4 iterations"):
+    with pytest.warns(ConvergenceWarning, match="left a relative residual of .* after 4 iterations"):
         IterativeGP(k.RBF(3.0), noise=1e-5, rank=1, most=2).condition(x, y)

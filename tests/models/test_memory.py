@@ -45,8 +45,8 @@ def test_need_and_remedy_are_told(monkeypatch):
     with pytest.raises(InputError) as caught:
         check_memory(40_000, "conditioning", 2)
     assert str(caught.value) == (
-        "conditioning on 40,000 rows needs at least 25.6 GB of memory for its 40,000 × 40,000 matrices, and 8.0 GB are "
-        "available: use IterativeGP (inference='cg' of GPRegressor), SparseGP (inference='sparse'), or at most 22,360 "
+        "conditioning on 40,000 rows needs at least 25.6 GB of memory for its 40,000 × 40,000 matrices, but 8.0 GB are "
+        "available: use IterativeGP (GPRegressor(inference='cg')), SparseGP (inference='sparse'), or at most 22,360 "
         "of the rows"
     )
     check_memory(22_360, "conditioning", 2)

@@ -113,7 +113,7 @@ def test_several_outputs_share_the_process():
 def test_bad_arguments():
     with pytest.raises(InputError, match="one kernel"):
         RandomInputGP(Noisy(0.1), rbf().replicate(2), Z)
-    with pytest.raises(InputError, match="a row for each observation"):
+    with pytest.raises(InputError, match="equally many rows"):
         RandomInputGP(Noisy(0.1), rbf(), Z).log_evidence(X, Y[:3])
     with pytest.raises(UnsupportedError, match="Matern"):
         RandomInputGP(Noisy(0.1), k.Matern(), Z).log_evidence(X, Y)

@@ -106,7 +106,7 @@ def test_inducing_points_can_be_fixed():
     ("options", "message"),
     [
         ({"bound": "vfe"}, "bound must be one of sgpr, fitc, got 'vfe'"),
-        ({"chunk": 0}, "chunk must be a number of rows ≥ 1"),
+        ({"chunk": 0}, "chunk must be at least 1 row"),
     ],
 )
 def test_bad_settings_are_named(options, message):
@@ -116,7 +116,7 @@ def test_bad_settings_are_named(options, message):
 
 def test_bad_points_are_named():
     gp = SparseGP(k.RBF(), torch.zeros(3, 1))
-    with pytest.raises(InputError, match=r"z must be \(m, 2\) with m ≥ 1, as x has 2 columns; got \(3, 1\)"):
+    with pytest.raises(InputError, match=r"z must have shape \(m, 2\), m ≥ 1, with the columns of x; got \(3, 1\)"):
         gp.log_evidence(torch.zeros(4, 2), torch.zeros(4))
     with pytest.raises(InputError, match="y has NaN or infinite values, the first in row 1"):
         gp.condition(torch.zeros(2, 1), torch.tensor([0.0, torch.nan]))

@@ -109,7 +109,7 @@ def test_bad_data_are_refused():
     broken[1234] = torch.nan
     with pytest.raises(InputError, match="y has NaN or infinite values, the first in row 1234"):
         gp.fit(X, broken)
-    with pytest.raises(InputError, match="as many rows"):
+    with pytest.raises(InputError, match="equally many rows"):
         gp.fit(X, Y[:-1])
     with pytest.raises(InputError, match="x has NaN"):
         gp.predict(NEW.log())

@@ -248,9 +248,12 @@ WIDE = k.anova_kernel([k.Measure.uniform(0, 4)] * 8, k.RBF(0.3))
         (lambda: predict_uncertain(RBF, Gaussian(Q.mean * math.nan, Q.var)), "q.mean has NaN"),
         (lambda: predict_uncertain(RBF, Gaussian(Q.mean[:, :1], Q.var[:, :1])), "each of 2 columns"),
         (lambda: partial_dependence(RBF, 2, [0.0], RBF.x), "columns must be indices of the 2 columns"),
-        (lambda: partial_dependence(RBF, [0, 1], [0.0, 1.0], RBF.x), "grid must have a value for each of 2 columns"),
+        (
+            lambda: partial_dependence(RBF, [0, 1], [0.0, 1.0], RBF.x),
+            "each row of grid must have a value for each of 2 columns",
+        ),
         (lambda: partial_dependence(RBF, 0, [math.inf], RBF.x), "grid has NaN or infinite"),
-        (lambda: partial_dependence(RBF, 0, [0.0], RBF.x[:, 0]), "x must be points in rows"),
+        (lambda: partial_dependence(RBF, 0, [0.0], RBF.x[:, 0]), "x must have shape"),
         (lambda: partial_dependence(RBF, 0, [0.0], RBF.x, max_rows=0), "max_rows must be at least 1"),
         (lambda: expected_improvement(Q.mean, -Q.var, 0.0), "std must not be negative"),
         (lambda: sobol_indices(RBF), "need an Additive kernel of Centred kernels"),
@@ -261,7 +264,7 @@ WIDE = k.anova_kernel([k.Measure.uniform(0, 4)] * 8, k.RBF(0.3))
             "mean must be zero or constant",
         ),
         (lambda: sobol_indices(ExactGP(ANOVA).condition(RBF.x, torch.zeros(30))), "mean is constant"),
-        (lambda: sobol_indices(posterior_of(WIDE, d=8)), "fewer orders"),
+        (lambda: sobol_indices(posterior_of(WIDE, d=8)), "lower orders"),
     ],
 )
 def test_bad_arguments(ask, message):

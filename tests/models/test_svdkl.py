@@ -81,7 +81,7 @@ def test_predictions_use_running_moments():
     ("make", "message"),
     [
         (lambda: svdkl(*parts(), axes=3), "multiple of 3"),
-        (lambda: svdkl(*parts(functions=2)), "make 4"),
+        (lambda: svdkl(*parts(functions=2)), "give 4"),
         (lambda: svdkl(Features(torch.nn.Linear(2, 4), 4, bound=None), parts()[1]), "bound"),
     ],
 )

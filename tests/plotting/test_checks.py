@@ -178,17 +178,17 @@ def test_errors_say_what_to_give(gp, drf, gplvm):
     one = BayesianGPLVM(1, n_inducing=5, max_iterations=2).fit(rows)
     linear = LinearRegression().fit(X, Y)
     cases = [
-        (lambda: plotting.reliability(gp, X, Y), "reliability is about a classifier, got GPRegressor"),
+        (lambda: plotting.reliability(gp, X, Y), "reliability needs a classifier, got GPRegressor"),
         (lambda: plotting.reliability(drf, X, CLASSES[1:]), "y has 119 rows"),
-        (lambda: plotting.coverage_curve(drf, X, Y), "coverage_curve is about a regressor"),
+        (lambda: plotting.coverage_curve(drf, X, Y), "coverage_curve needs a regressor"),
         (lambda: plotting.coverage_curve(gp, X, Y, levels=[1.0]), "levels must lie between 0 and 1"),
-        (lambda: plotting.residuals(linear, X, Y), "LinearRegression predicts no standard deviations"),
+        (lambda: plotting.residuals(linear, X, Y), "LinearRegression has no standard deviations"),
         (lambda: plotting.residuals(gp, X, Y[:3]), "y must have one number for each of the 120 rows"),
-        (lambda: plotting.residuals(gp, X, Y, against="depth"), "'depth' is no column"),
-        (lambda: plotting.learning_curve(gp), "GPRegressor keeps no history"),
+        (lambda: plotting.residuals(gp, X, Y, against="depth"), "'depth' is not a column"),
+        (lambda: plotting.learning_curve(gp), "GPRegressor has no history"),
         (lambda: plotting.learning_curve(drf, what="loss"), "what must be"),
         (lambda: plotting.learning_curve(drf, against="days"), "against must be"),
-        (lambda: plotting.latent_manifold(gp, X), "GPRegressor has not"),
+        (lambda: plotting.latent_manifold(gp, X), "GPRegressor does not have"),
         (lambda: plotting.latent_manifold(one, rows), "the model has one latent dimension"),
         (lambda: plotting.latent_manifold(model, rows, dimensions=[0, 7]), "dimensions must be two of 0 to 2"),
         (lambda: plotting.latent_manifold(model, rows, [1, 2]), "y must have one value for each of the 30 rows"),

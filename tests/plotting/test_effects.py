@@ -189,18 +189,18 @@ def test_errors_say_what_to_give(gp):
     cases = [
         (lambda: plotting.kernel("rbf", grid), "kernel must be a kernel"),
         (lambda: plotting.kernel(k.Spectrum(2), grid), "kernel acts on objects"),
-        (lambda: plotting.kernel(k.RBF(), [1.0, 0.0]), "grid must be at least two rising numbers"),
+        (lambda: plotting.kernel(k.RBF(), [1.0, 0.0]), "grid must be at least two increasing numbers"),
         (lambda: plotting.kernel(k.RBF(), [0.0, 1.0, 3.0]), "grid must be evenly spaced"),
         (lambda: plotting.kernel(k.RBF(), grid, column=1), "column must be one of the 1 columns of at"),
         (lambda: plotting.kernel(k.RBF(), grid, style="bars"), "style must be"),
         (lambda: plotting.prior_draws(k.RBF(), grid, n_samples=0), "n_samples must be"),
-        (lambda: plotting.relevance(GPRegressor()), "relevance is for fitted models"),
+        (lambda: plotting.relevance(GPRegressor()), "relevance needs a fitted model"),
         (lambda: plotting.relevance(gp, top=0), "top must be a whole number"),
         (lambda: plotting.anova_effects(gp, by="rows"), "by must be"),
-        (lambda: plotting.anova_effects(GPClassifier()), "anova_effects is for GPRegressor"),
-        (lambda: plotting.partial_dependence(gp, FRAME, "height"), "'height' is no column of X"),
+        (lambda: plotting.anova_effects(GPClassifier()), "anova_effects needs a GPRegressor"),
+        (lambda: plotting.partial_dependence(gp, FRAME, "height"), "'height' is not a column of X"),
         (lambda: plotting.partial_dependence(gp, FRAME, []), "columns must name at least one"),
-        (lambda: plotting.partial_dependence(gp, FRAME.dose, 0), "X must be a table"),
+        (lambda: plotting.partial_dependence(gp, FRAME.dose, 0), "X must be a non-empty table"),
         (lambda: plotting.partial_dependence(gp, FRAME, "dose", level=90), "level must lie between"),
     ]
     for call, message in cases:

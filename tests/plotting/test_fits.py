@@ -144,19 +144,19 @@ def test_axes_that_are_given_are_drawn_on(gp, gp3):
 def test_errors_say_what_to_give(gp, gp3):
     several = GPRegressor(max_iterations=0).fit(X, np.column_stack([Y, Y]))
     cases = [
-        (lambda: plotting.fit_1d(gp3, X3), "X has x0, x1, x2: use partial_dependence"),
-        (lambda: plotting.fit_1d(LogisticRegression().fit(X, Y > 0), X), "fit_1d is about a regressor"),
+        (lambda: plotting.fit_1d(gp3, X3), "it has x0, x1, x2: use partial_dependence"),
+        (lambda: plotting.fit_1d(LogisticRegression().fit(X, Y > 0), X), "fit_1d needs a regressor"),
         (lambda: plotting.fit_1d(gp, X, Y[1:]), "y must have one number for each of the 40 rows"),
         (lambda: plotting.fit_1d(gp, X, levels=[95]), "levels must lie between 0 and 1"),
         (lambda: plotting.fit_1d(gp, X, n_samples=-1), "n_samples must be a whole number"),
         (lambda: plotting.fit_1d(gp, X, ax=3), "ax must be matplotlib Axes, got int"),
         (lambda: plotting.fit_1d(several, X), "the model predicts 2 targets"),
-        (lambda: plotting.fit_1d(calibrate(gp, X, Y), X, of="f"), "of='f' is for GPRegressor"),
+        (lambda: plotting.fit_1d(calibrate(gp, X, Y), X, of="f"), "of must be 'y': this model"),
         (lambda: plotting.fit_1d(calibrate(gp, X, Y), X, n_samples=2), "n_samples must be 0 for ConformalRegressor"),
         (lambda: plotting.maps_2d(gp3, X3), r"X has 3: x0, x1, x2; choose columns=\[…, …\]"),
         (lambda: plotting.maps_2d(gp3, X3, columns=[0, 0]), "columns must be two different columns"),
-        (lambda: plotting.maps_2d(gp3, X3, columns=[0, "age"]), "'age' is no column of X"),
-        (lambda: plotting.maps_2d(gp3, X3, columns=[0, 1], at={0: 1.0}), "at must be about columns that are not drawn"),
+        (lambda: plotting.maps_2d(gp3, X3, columns=[0, "age"]), "'age' is not a column of X"),
+        (lambda: plotting.maps_2d(gp3, X3, columns=[0, 1], at={0: 1.0}), "at must name columns other than the two"),
         (lambda: plotting.maps_2d(gp3, X3, columns=[0, 1], ax=[1]), "ax must be 2 matplotlib Axes"),
     ]
     for call, message in cases:

@@ -230,7 +230,7 @@ def test_a_folder_of_another_fit_is_refused(tmp_path):
     kept = Checkpoint(tmp_path / "named")
     kept.begin({"kernel": "RBF", "rows": 5})
     kept.begin({"kernel": "RBF", "rows": 5})
-    with pytest.raises(InputError, match="with other kernel"):
+    with pytest.raises(InputError, match="which differs in kernel"):
         kept.begin({"kernel": "Matern", "rows": 5})
     (tmp_path / "named" / "run.json").write_text("{")
     with pytest.raises(InputError, match=r"named/run\.json is damaged"):
@@ -242,7 +242,7 @@ def test_a_folder_of_another_fit_is_refused(tmp_path):
 def test_another_seed_is_not_blamed_on_the_data(tmp_path):
     kept = Checkpoint(tmp_path)
     kept.begin({"data": "a1", "seed": 1})
-    with pytest.raises(InputError, match="with other seed: give"):
+    with pytest.raises(InputError, match="which differs in seed: use"):
         kept.begin({"data": "b7", "seed": 2})
 
 
@@ -284,7 +284,7 @@ def test_damaged_files_are_reported(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_reported_at_once(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be written to"):
+    with pytest.raises(InputError, match="is not writable"):
         Checkpoint(tmp_path / "file" / "folder")
     with pytest.raises(InputError, match="every must be a number of seconds"):
         Checkpoint(tmp_path, every=-1)
@@ -309,7 +309,7 @@ def test_a_full_disk_is_reported_before_training_and_survived_later(tmp_path, mo
         patched.setattr(module_under_test, "write_whole", no_space)
         patched.setattr(module_under_test, "_check_writable", lambda folder: None)
         same(fit(tmp_path / "later"), whole)
-    assert any("last good one is kept" in str(each.message) for each in caught)
+    assert any("keeps the last one" in str(each.message) for each in caught)
     assert (tmp_path / "later" / "stage-0.safetensors").read_bytes() == good
 
 

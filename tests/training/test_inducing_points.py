@@ -75,7 +75,7 @@ def test_kmeans_in_mini_batches(monkeypatch):
 
 @pytest.mark.parametrize(
     ("x", "m", "message"),
-    [(torch.zeros(3, 1), 0, "m must be at least 1"), (torch.tensor([[torch.nan]]), 1, "no NaN or infinite values")],
+    [(torch.zeros(3, 1), 0, "m must be at least 1"), (torch.tensor([[torch.nan]]), 1, "only finite values")],
 )
 def test_bad_arguments_are_named(x, m, message):
     for choose in (kmeans_points, lambda x, m: greedy_points(k.RBF(), x, m)):

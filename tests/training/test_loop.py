@@ -439,8 +439,8 @@ def test_decay_shrinks_apart_from_the_gradient():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"data": (X, Y[:3])}, "as many rows"),
-        ({"data": (X[:0], Y[:0])}, "at least one"),
+        ({"data": (X, Y[:3])}, "equally many rows"),
+        ({"data": (X[:0], Y[:0])}, "at least 1"),
         ({"batch_size": 0}, "batch_size"),
         ({"epochs": 1, "steps": 1}, "not both"),
         ({"steps": -1}, "negative"),

@@ -205,7 +205,7 @@ def test_a_start_without_density_is_an_error_and_changes_nothing():
     x = free(0.5)
     with pytest.raises(InputError, match="not finite at the start"):
         sample(lambda: x.sum() * torch.inf, [x])
-    with pytest.raises(InputError, match="nothing to sample"):
+    with pytest.raises(InputError, match="no trainable entry"):
         sample(lambda: x.sum(), [])
     assert x.item() == 0.5
 

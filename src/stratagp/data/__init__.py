@@ -1,4 +1,4 @@
-"""From what a user hands over to numbers that a kernel can see: tables, categories, dates, missing entries, scales."""
+"""Turns what a user hands over into numbers for a kernel: tables, categories, dates, missing entries, scales."""
 
 from stratagp.data.encoding import EncodedTable as EncodedTable
 from stratagp.data.encoding import TableEncoder as TableEncoder

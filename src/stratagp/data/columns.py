@@ -1,6 +1,6 @@
 """One column of a table as numbers: its values, its categories, what is missing.
 
-Dates become days since 1970-01-01 (in UTC where they know their zone), durations become days. Missing entries are NaN.
+Dates become days since 1970-01-01 (in UTC if they have a time zone), durations become days. Missing entries are NaN.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SHOWN = 10  # categories that a message lists
 
 
 def to_numbers(column: Column, kind: Kind) -> Float64[np.ndarray, " n"]:
-    """A column of numbers, dates or durations as float64, NaN where it is missing.
+    """A column of numbers, dates or durations as float64, NaN where values are missing.
 
     >>> to_numbers(Column("0", np.array(["1970-01-03T12", "NaT"], "datetime64[h]")), "date")
     array([2.5, nan])
@@ -49,7 +49,7 @@ def to_numbers(column: Column, kind: Kind) -> Float64[np.ndarray, " n"]:
 
 
 def categories_of(column: Column) -> list[Any]:
-    """The categories of a column: as declared, else its distinct values in sorted order.
+    """The categories of a column: the declared ones, or its distinct values in sorted order.
 
     >>> categories_of(Column("0", np.array(["b", "a", "b", None], dtype=object)))
     ['a', 'b']
@@ -58,12 +58,12 @@ def categories_of(column: Column) -> list[Any]:
     if found is None:
         found = _in_order({_hashable(v, row, column) for row, v in enumerate(objects(column)) if not is_missing(v)})
     if not found:
-        raise InputError(f"X: column {column.label} has no categories, as all its values are missing: drop the column")
+        raise InputError(f"X: column {column.label} has no categories because all its values are missing: drop it")
     return found
 
 
 def to_codes(column: Column, categories: list[Any], ignore: bool, remedy: str) -> Float64[np.ndarray, " n"]:
-    """The position of each value among ``categories``; NaN where it is missing, −1 for the unknown if ``ignore``.
+    """The position of each value among ``categories``; NaN where it is missing, −1 for unknown ones if ``ignore``.
 
     >>> to_codes(Column("0", np.array(["b", "a", None], dtype=object)), ["a", "b"], ignore=False, remedy="")
     array([ 1.,  0., nan])
@@ -82,7 +82,7 @@ def to_codes(column: Column, categories: list[Any], ignore: bool, remedy: str) -
         raise RowError(
             f"X has the category {column.values[row]!r} in row ",
             row,
-            f", column {column.label}, which was not in the training data; known are {listed(categories)}: {remedy}",
+            f", column {column.label}, which was not in the training data (known: {listed(categories)}): {remedy}",
         )
     return codes
 
@@ -125,7 +125,7 @@ def _number(value: Any, row: int, column: Column, kind: Kind) -> float:
 
 
 def _date_of(text: str) -> Any:
-    """An ISO text as the date or time that it names; other texts as they are."""
+    """The date or time that an ISO text names; other texts unchanged."""
     try:
         return datetime.datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
     except ValueError:
@@ -133,7 +133,7 @@ def _date_of(text: str) -> Any:
 
 
 def no_number(value: Any, row: int, column: Column, kind: Kind = "number") -> RowError:
-    """The error about a value that is none of its column's kind."""
+    """The error for a value that is not of its column's kind."""
     if kind != "number":
         iso = ", or texts such as '2024-12-31'" if kind == "date" else ""
         seen = f", column {column.label}, where fit saw {kind}s: give {kind}s there{iso}"
@@ -148,7 +148,7 @@ def no_number(value: Any, row: int, column: Column, kind: Kind = "number") -> Ro
 
 
 def objects(column: Column) -> list[Any]:
-    """The values as Python objects; times in microseconds, which Python knows, whatever their unit was."""
+    """The values as Python objects; times in microseconds, the finest unit that Python has, whatever theirs was."""
     kind = column.values.dtype.kind
     return (column.values.astype(f"{kind}8[us]") if kind in "Mm" else column.values).tolist()
 
@@ -171,6 +171,6 @@ def _in_order(values: Iterable[Any]) -> list[Any]:
 
 
 def listed(categories: list[Any]) -> str:
-    """Some categories, as messages have them."""
+    """The first categories, as messages list them."""
     shown = ", ".join(map(repr, categories[:_SHOWN]))
     return shown if len(categories) <= _SHOWN else f"{shown}, … ({len(categories)} in all)"

@@ -1,9 +1,9 @@
-"""Copies of CSV files in Parquet, made once for all processes of a machine.
+"""Parquet copies of CSV files, made once for all processes on a machine.
 
-CSV files have no parts that could be found without reading them. Where ``torchrun`` has started several processes, all
-that open the same files share one folder of copies: the first to lock it makes them, the others wait for the lock. A
-process that dies loses its locks, so that nobody waits for it; where the copies are not done, the next one makes them,
-and meets whatever is wrong with the files itself. The last process that leaves the folder removes it.
+A CSV file cannot be divided into parts without reading it. If ``torchrun`` has started several processes, all that open
+the same files share one folder of copies: the first to lock it makes them, the others wait for the lock. A process that
+dies loses its locks, so nobody waits for it; if the copies are incomplete, the next process makes them and meets any
+error in the files itself. The last process to leave the folder removes it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from stratagp.training.progress import log
 
 try:
     import fcntl
-except ImportError:  # a system without such locks, where each process has copies of its own
+except ImportError:  # no such locks on this system: each process makes its own copies
     fcntl = None  # type: ignore[assignment]
 
-_BLOCK = 8 << 20  # bytes that are read at once
+_BLOCK = 8 << 20  # bytes read at once
 _GROUP_ROWS = 1 << 16
 _MISFIT = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (\w+): invalid value '(.*)'", re.S)
 _NUMBERED = re.compile(r"In CSV column #(\d+): ")
@@ -40,10 +40,10 @@ _DOOR, _ROOM, _DONE = "door", "room", "done"
 
 
 def copy_once(files: Sequence[str], system: Any, targets: Sequence[str] = ()) -> tuple[list[str], Callable[[], None]]:
-    """Paths of copies of CSV files, and what is to be called when they are no longer needed.
+    """The paths of copies of CSV files, and a function to call when you no longer need them.
 
     Arguments:
-        system: the file system of fsspec that the files are in; None for that of this machine.
+        system: the fsspec file system of the files; None for this machine's.
         targets: columns whose whole numbers stay whole unless one of them is not.
     """
     if fcntl is None or int(os.environ.get("LOCAL_WORLD_SIZE", "1")) == 1:
@@ -60,7 +60,7 @@ def copy_once(files: Sequence[str], system: Any, targets: Sequence[str] = ()) ->
 
 
 def _shared_folder(files: Sequence[str], system: Any, targets: Sequence[str]) -> Path:
-    """Where all processes of a run on this machine have the copies of these files, as they are now."""
+    """The folder in which all processes of a run on this machine keep the copies of these files as they are now."""
     digest = hashlib.blake2b(repr(sorted(targets)).encode(), digest_size=16)
     for path in files:
         known = _stamp(path) if system is None else system.ukey(path)
@@ -73,14 +73,14 @@ def _stamp(path: str) -> Any:
     try:
         found = os.stat(path)
     except OSError:
-        return None  # which the copy reports
+        return None  # the copy reports the error
     return found.st_size, found.st_mtime_ns
 
 
 def _enter(folder: Path, make: Callable[[], Any]) -> int:
-    """Let ``make`` fill the folder unless that was done; a lock that is shared with all who use it.
+    """Let ``make`` fill the folder unless it is full already; returns a lock that all users of the folder share.
 
-    The door is locked for as long as somebody enters or leaves, the room for as long as it is used.
+    The door is locked while a process enters or leaves, the room while any process uses it.
     """
     with _door(folder):
         if not (folder / _DONE).exists():
@@ -96,28 +96,28 @@ def _enter(folder: Path, make: Callable[[], Any]) -> int:
 
 
 def _leave(folder: Path, room: int) -> None:
-    """Give the lock back; the last one removes the folder."""
+    """Release the lock; the last process removes the folder."""
     with _door(folder):
         try:
             fcntl.flock(room, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _remove(folder)
-        except BlockingIOError:  # others are using it
+        except BlockingIOError:  # other processes are using it
             pass
         finally:
             os.close(room)
 
 
 def _remove(folder: Path) -> None:
-    """Take the folder away at once, with its door held: whoever comes then finds none, not what is left of it."""
+    """Remove the folder in one step while the door is held, so that a newcomer never finds half of it."""
     aside = folder.with_name(f"{folder.name}-left-{uuid.uuid4().hex}")
-    with suppress(FileNotFoundError):  # somebody cleans up the folder for temporary files
+    with suppress(FileNotFoundError):  # something cleaned up the temporary folder
         folder.rename(aside)
     shutil.rmtree(aside, True)
 
 
 @contextmanager
 def _door(folder: Path) -> Iterator[None]:
-    """The folder, to be entered or left by one process at a time; it is made if it is not there."""
+    """Hold the folder's door, so that one process at a time enters or leaves; creates the folder if needed."""
     while True:
         door = _opened(folder)
         try:
@@ -126,36 +126,36 @@ def _door(folder: Path) -> Iterator[None]:
                 yield
                 return
         finally:
-            os.close(door)  # and where somebody has removed the folder while this process waited, again
+            os.close(door)  # try again if the folder was removed while this process waited
 
 
 def _opened(folder: Path) -> int:
-    """The file of a folder that processes lock; both are this user's alone."""
+    """The lock file of a folder; only this user may own and open both."""
     while True:
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
             if folder.stat().st_uid != os.getuid():
-                raise InputError(f"{folder}, where copies of CSV files would be, belongs to somebody else: set TMPDIR")
+                raise InputError(f"copies of CSV files cannot go to {folder}, which another user owns: set TMPDIR")
             return os.open(folder / _DOOR, os.O_RDWR | os.O_CREAT, 0o600)
-        except (FileNotFoundError, FileExistsError):  # the last process that used it has just removed it
+        except (FileNotFoundError, FileExistsError):  # its last user has just removed it
             _refuse_no_folder(folder)
 
 
 def _refuse_no_folder(path: Path) -> None:
-    """Refuse a path that something else has."""
+    """Refuse a path that is taken by something other than a folder."""
     with suppress(FileNotFoundError):
         if not stat.S_ISDIR(path.lstat().st_mode):
-            raise InputError(f"{path}, where copies of CSV files would be, is no folder: set TMPDIR, or remove it")
-    path.parent.stat()  # which says so where there is no folder for temporary files at all
+            raise InputError(f"copies of CSV files cannot go to {path}, which is not a folder: remove it or set TMPDIR")
+    path.parent.stat()  # raises if there is no temporary folder at all
 
 
 def _places(files: Sequence[str], folder: Path) -> list[Path]:
-    """Where the copies go."""
+    """The paths of the copies."""
     return [folder / f"{number:06d}-{Path(path).name}.parquet" for number, path in enumerate(files)]
 
 
 def _copy_all(files: Sequence[str], folder: Path, system: Any, targets: Sequence[str]) -> list[str]:
-    log.info("CSV files are copied into Parquet, in %s: %d", folder, len(files))
+    log.info("copying CSV files to Parquet in %s: %d", folder, len(files))
     places = [str(place) for place in _places(files, folder)]
     for path, copy in zip(files, places, strict=True):
         _copy_csv(path, copy, system, targets)
@@ -163,7 +163,7 @@ def _copy_all(files: Sequence[str], folder: Path, system: Any, targets: Sequence
 
 
 def _copy_csv(path: str, copy: str, system: Any, targets: Sequence[str]) -> None:
-    """One file; the types of columns are those of its first block, until a later value needs a wider one."""
+    """Copy one file; column types come from its first block and widen if a later value needs it."""
     pa = importlib.import_module("pyarrow")
     widened = _Widened(targets)
     try:
@@ -188,13 +188,13 @@ def _write_copy(path: str, copy: str, system: Any, widened: _Widened) -> None:
     options = (
         csv.ReadOptions(block_size=_BLOCK),
         csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        # blanks and "NA" are missing in texts as in numbers
+        # blanks and "NA" are missing values in columns of text as well as numbers
         csv.ConvertOptions(strings_can_be_null=True, column_types=widened.types),
     )
     with _bytes(path, system) as stream, csv.open_csv(stream, *options) as reader:
         widened.names, widened.kinds = reader.schema.names, list(map(str, reader.schema.types))
         _refuse_delimiter(path, widened.names)
-        if "binary" in widened.kinds:  # which texts become where they are not UTF-8
+        if "binary" in widened.kinds:  # pyarrow's type for text that is not UTF-8
             raise _not_utf8(path, system)
         with parquet.ParquetWriter(copy, reader.schema) as writer:
             for batch in reader:
@@ -202,7 +202,7 @@ def _write_copy(path: str, copy: str, system: Any, widened: _Widened) -> None:
 
 
 def _bytes(path: str, system: Any) -> Any:
-    """What a file holds, unpacked."""
+    """The decompressed bytes of a file."""
     if system is not None:
         return system.open(path, "rb", compression="infer")
     packed = "gzip" if path.lower().endswith(".gz") else None
@@ -210,10 +210,10 @@ def _bytes(path: str, system: Any) -> Any:
 
 
 def _not_utf8(path: str, system: Any) -> InputError:
-    """What is said of a file in another encoding, with the first line that shows it."""
+    """The error for a file in another encoding, with the first line that shows it."""
     with _bytes(path, system) as stream:
         line = next((number for number, text in enumerate(stream, 1) if not _is_utf8(text)), 1)
-    return InputError(f"{path} is not UTF-8: line {line} cannot be read: save the file as UTF-8")
+    return InputError(f"{path} is not UTF-8 (line {line} cannot be decoded): save the file as UTF-8")
 
 
 def _is_utf8(text: bytes) -> bool:
@@ -225,18 +225,18 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _refuse_delimiter(path: str, names: Sequence[str]) -> None:
-    """A single column whose name has another delimiter is a table that was not cut into its columns."""
+    """Refuse a single column with another delimiter in its name: the table was not split into columns."""
     sign = next((sign for sign in ";\t" if len(names) == 1 and sign in names[0]), None)
     if sign is not None:
-        remedy = "name the file .tsv" if sign == "\t" else "write it with commas, or with tabs as .tsv"
-        raise InputError(f"{path} has one column, {names[0]!r}, which {sign!r} seems to divide: {remedy}")
+        remedy = "name the file .tsv" if sign == "\t" else "separate values by commas, or by tabs in a .tsv file"
+        raise InputError(f"{path} has a single column {names[0]!r}; its delimiter seems to be {sign!r}: {remedy}")
 
 
 class _Widened:
-    """Types of columns that are wider than those of the first block of a file.
+    """Column types that are wider than those of the first block of a file.
 
-    Whole numbers become real ones; what was empty at first becomes numbers, or else texts. The file is read again for
-    each column that this happens to; where it happens to a second one, all others like it but the targets become wider
+    Whole numbers become real numbers; columns that were empty at first become numbers, or else text. The file is read
+    again for each column that widens; when a second one does, all other columns of its kind except the targets widen
     with it.
 
     Arguments:
@@ -245,17 +245,17 @@ class _Widened:
 
     def __init__(self, targets: Sequence[str]) -> None:
         self.types, self._empty, self._met = dict[str, Any](), set[str](), set[str]()
-        self.names, self.kinds, self._targets = list[str](), list[str](), set(targets)  # as the first block has them
+        self.names, self.kinds, self._targets = list[str](), list[str](), set(targets)  # as in the first block
 
     def named(self, message: str) -> str:
-        """A message of pyarrow with the name of the column that it gives the number of."""
+        """A pyarrow message with the column's name instead of its number."""
         found = _NUMBERED.match(message)
         if found is None or int(found[1]) >= len(self.names):
             return message
         return f"column {self.names[int(found[1])]!r}: {message[found.end() :]}"
 
     def fits(self, message: str) -> bool:
-        """Take in that a value did not fit the type of its column; whether another may."""
+        """Widen a column after a value did not fit its type; returns whether it could."""
         pa, found = importlib.import_module("pyarrow"), _MISFIT.search(message)
         if found is None or int(found[1]) >= len(self.names):
             return False

@@ -17,13 +17,13 @@ from stratagp.data.schema import kind_of
 from stratagp.data.tables import Column, Table, as_array, is_frame, is_pandas, read_table
 from stratagp.errors import InputError, RowError
 
-_SHOWN = 10  # columns that a message lists
+_SHOWN = 10  # columns listed in a message
 _CHOICES = {"encoding": ("one-hot", "codes"), "missing": ("raise", "impute"), "unknown": ("raise", "ignore")}
-_MANY = 50  # categories, above which a column of text may be none
+_MANY = 50  # distinct texts, above which a column may not hold categories
 
 
 class EncodedTable(NamedTuple):
-    """Numbers for a kernel, and where they are missing (NaN in ``values``); None where nothing is.
+    """Numbers for a kernel and a mask of missing ones (NaN in ``values``); None if none is missing.
 
     >>> TableEncoder(missing="impute").fit_transform([[1.5], [None]]).missing.tolist()
     [[False], [True]]
@@ -38,23 +38,23 @@ class TableEncoder:
 
     one-hot: xⱼ = [value is category j], j = 1 … k;   codes: x = j ∈ {0, …, k−1}
 
-    A date is the number of days since 1970-01-01. The categories of a pandas categorical are all that it declares, in
-    their order; those of other columns are the values seen in ``fit``, sorted. A missing category is NaN in each of its
+    A date is the number of days since 1970-01-01. A pandas categorical has all the categories that it declares, in
+    their order; another column has the values seen in ``fit``, sorted. A missing category is NaN in each of its
     indicators. Frames are matched by the names of their columns, in any order; arrays by position.
 
     Arguments:
-        categorical: names or positions of the columns with categories. ``"auto"``: in a frame the columns of text,
-            booleans and categoricals, and of objects that are not all numbers; in an array none.
+        categorical: names or positions of the columns with categories. ``"auto"`` means, in a frame, the columns of
+            text, booleans, categoricals and objects that are not all numbers; in an array, none.
         encoding: ``"one-hot"`` (k columns for k categories, none dropped) or ``"codes"``.
         missing: ``"raise"`` refuses NaN, None and NA; ``"impute"`` keeps them as NaN, for :class:`GaussianImputer`.
-        unknown: ``"raise"`` refuses categories that ``fit`` has not seen; ``"ignore"`` gives them zeros in one-hot
-            encoding. Codes have no such value: there they are always refused.
-        name: who asks, in messages.
-        imputes: whether the one who asks has an argument ``missing``, which messages may then advise.
+        unknown: ``"raise"`` refuses categories that ``fit`` did not see; ``"ignore"`` gives them zeros in one-hot
+            encoding. Codes have no such value and always refuse them.
+        name: the name of the caller, for messages.
+        imputes: whether the caller has an argument ``missing`` that messages may recommend.
 
     After ``fit``: ``names_in`` (None for arrays), ``columns`` (names of the encoded columns), ``source`` (the input
     column of each), ``categories`` (of each categorical column, by name), ``is_categorical`` (for each input column),
-    ``nearly_unique`` (how many values a column has that was taken for a category, though most rows have their own).
+    ``nearly_unique`` (the number of values of each column treated as categories although most rows differ).
 
     >>> encoder = TableEncoder(categorical=[1])
     >>> encoder.fit_transform([[1.5, "red"], [2.5, "blue"]]).values
@@ -119,9 +119,9 @@ class TableEncoder:
         return self
 
     def transform(self, X: Any) -> EncodedTable:
-        """The numbers of ``X``, as fresh float64, C-contiguous."""
+        """The numbers of ``X``, a new C-contiguous float64 array."""
         if not self._kinds:
-            raise InputError("this TableEncoder has not seen data: call fit(X) first")
+            raise InputError("this TableEncoder is not fitted: call fit(X) first")
         table = self._aligned(read_table(X))
         values = np.empty((table.rows, len(self.columns)))
         start = 0
@@ -132,7 +132,7 @@ class TableEncoder:
         return self._checked(values, table)
 
     def encoded_names(self, column: Any) -> list[str]:
-        """The encoded columns of an input column, given by name or number; a name that is unknown stays itself."""
+        """The encoded columns of an input column, given by name or number; an unknown name is returned as it is."""
         names = list(self._names)
         if isinstance(column, int):
             return [self.columns[j] for j, i in enumerate(self.source) if i == column % len(names)]
@@ -144,15 +144,15 @@ class TableEncoder:
 
     def _categories(self, name: str, column: Column) -> Float64[np.ndarray, "n k"]:
         one_hot, known = self.encoding == "one-hot", self.categories[name]
-        remedy = "fit on data that have it"
+        remedy = "fit on data that include it"
         if self.name == "TableEncoder":
-            remedy += ", or unknown='ignore' encodes it as zeros" if one_hot else ", or choose encoding='one-hot'"
+            remedy += ", or encode it as zeros with unknown='ignore'" if one_hot else ", or choose encoding='one-hot'"
         codes = to_codes(column, known, one_hot and self.unknown == "ignore", remedy)[:, None]
         return np.where(np.isnan(codes), np.nan, codes == np.arange(len(known))) if one_hot else codes
 
     @property
     def sizes(self) -> dict[int, int]:
-        """How many categories each categorical column has, by its place."""
+        """The number of categories in each categorical column, keyed by the column's position."""
         known = (len(each) for each in self.categories.values())
         return {i: next(known) for i, categorical in enumerate(self.is_categorical) if categorical}
 
@@ -169,13 +169,13 @@ class TableEncoder:
         if not missing.any():
             return EncodedTable(values, None)
         if self.missing == "raise":
-            remedy = "missing='impute' fills them, or remove such rows" if self.imputes else "remove or fill such rows"
+            remedy = "use missing='impute' or remove those rows" if self.imputes else "remove or fill those rows"
             count = f", in {int(missing.any(1).sum())} of {len(values)} rows: {remedy}"
             raise refused(missing, "missing values (NaN)", count)
         return EncodedTable(values, missing)
 
     def _aligned(self, table: Table) -> Table:
-        """The table with the columns of ``fit``, in their order."""
+        """The table with the columns seen in ``fit``, in that order."""
         if self.names_in is not None and table.names is not None:
             refuse_other_names(self.names_in, table.names)
             by_name = dict(zip(table.names, table.columns, strict=True))
@@ -191,16 +191,16 @@ class TableEncoder:
 
 
 def needs_encoding(X: Any, categorical: Any = "auto") -> bool:
-    """Whether ``X`` has anything but plain numbers: text, dates, categories, or columns declared so.
+    """Whether ``X`` has anything but plain numbers: text, dates, categories, or columns declared as such.
 
-    Where it has not, scikit-learn's ``validate_data`` does all that is needed (missing numbers do not count). Objects
-    that are neither text nor numbers are left for it to refuse.
+    If not, scikit-learn's ``validate_data`` does all that is needed (missing numbers do not count). It also refuses
+    objects that are neither text nor numbers.
 
     >>> needs_encoding([[1.0, 2.0]]), needs_encoding([[1.0, "red"]]), needs_encoding([[1, 2]], categorical=[0])
     (False, True, True)
     """
     if categorical is not None and len(categorical) and categorical != "auto":
-        return True  # also another text, which the encoder refuses
+        return True  # including invalid text, which the encoder refuses
     if is_frame(X):
         return not is_pandas(X) or not all(isinstance(each, np.dtype) and each.kind in "iufc" for each in X.dtypes)
     if sparse.issparse(X) or isinstance(X, Tensor):
@@ -214,7 +214,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _nearly_unique(table: Table, categories: dict[str, list[Any]]) -> dict[str, int]:
-    """Columns that nobody declared to be categories, with more than 50 values and more than half as many as rows."""
+    """Columns not declared categorical, with more than 50 values and more than half as many values as rows."""
     names = table.names or [f"x{i}" for i in range(len(table.columns))]
     declared = {name for name, column in zip(names, table.columns, strict=True) if column.declared is not None}
     sizes = {name: len(known) for name, known in categories.items() if name not in declared}
@@ -222,7 +222,7 @@ def _nearly_unique(table: Table, categories: dict[str, list[Any]]) -> dict[str, 
 
 
 def _positions(table: Table, categorical: Any) -> set[int]:
-    """The input columns that the user calls categorical."""
+    """The positions of the columns that the user declares categorical."""
     if categorical is None or isinstance(categorical, str):
         return set()
     d, names = len(table.columns), table.names or []
@@ -234,18 +234,18 @@ def _positions(table: Table, categorical: Any) -> set[int]:
             found.add(int(column) % d)
         else:
             known = f"; its columns are {_listed(names)}" if names else f", whose {d} columns have no names"
-            raise InputError(f"categorical has {column!r}, which is no column of X{known}: give names or positions")
+            raise InputError(f"categorical has {column!r}, which is not a column of X{known}: give names or positions")
     return found
 
 
 def refuse_other_names(expected: list[str], found: list[str]) -> None:
-    """Name the columns that ``fit`` has not seen, and those that are missing now."""
+    """Raise an error that lists the columns that ``fit`` did not see and those now missing."""
     unseen, gone = sorted(set(found) - set(expected)), sorted(set(expected) - set(found))
     if unseen or gone:
         message = "X: The feature names should match those that were passed during fit.\n"
         message += f"Feature names unseen at fit time:\n{_bullets(unseen)}" if unseen else ""
         message += f"Feature names seen at fit time, yet now missing:\n{_bullets(gone)}" if gone else ""
-        raise InputError(message + ("Drop those that are unseen." if not gone else "Add those that are missing."))
+        raise InputError(message + ("Drop the unseen ones." if not gone else "Add the missing ones."))
 
 
 def _bullets(names: list[str]) -> str:

@@ -1,7 +1,7 @@
-"""Tables in files: Parquet, CSV and numpy arrays, one or thousands of them, here or at any address of ``fsspec``.
+"""Tables in files: Parquet, CSV and numpy arrays, one file or thousands, local or at any ``fsspec`` address.
 
-Parquet files are read by row groups, of which only the footers are looked at when they are opened. CSV files are copied
-into Parquet once, into a folder that goes with the source.
+Parquet files are read by row groups; opening them reads only their footers. CSV files are copied to Parquet once, into
+a folder that lives as long as the source.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from stratagp.data.partitions import partition_columns
 from stratagp.data.source import MEMORY, Arrays, Block, Part, Source, block_rows, split_frame, target_names
 from stratagp.errors import InputError, RowError
 
-_BUFFER = 1 << 20  # bytes that are read at once of each column
-_OPEN_FILES = 16  # each keeps some 0.4 MB; a process reads at most eight at once, one for each lane
+_BUFFER = 1 << 20  # bytes read at once from each column
+_OPEN_FILES = 16  # each takes about 0.4 MB; a process reads at most eight at once, one for each lane
 
 
 def open_source(
@@ -32,16 +32,16 @@ def open_source(
     missing: str = "raise",
     memory: int = MEMORY,
 ) -> Source:
-    """Open files of a table.
+    """Open the files of a table as a source of rows.
 
     Arguments:
         where: a path or address of a Parquet or CSV file or of a folder of them, a pattern (``"flights/*.parquet"``), a
-            list of these, or a path of an array (``.npy``, for prediction). Folders such as ``year=2020`` below the
-            folder that was given (below what all have in common, of a pattern or a list) make a column of their rows;
-            those above it only where ``columns`` names them. Names that start with ``_`` or ``.`` are left out. CSV
-            files must be UTF-8.
-        target: the name of the column to predict, or a list of them.
-        columns: the inputs to read; all others but the target where it is left out.
+            list of these, or the path of an array (``.npy``, for prediction). Folders such as ``year=2020`` below the
+            given folder (for a pattern or a list, below what all files have in common) become a column; those above it
+            do so only if ``columns`` names them. Names that start with ``_`` or ``.`` are skipped. CSV files must be
+            UTF-8.
+        target: the name of the column to predict, or a list of names.
+        columns: the inputs to read; by default every column except the target.
         missing, memory: as in :class:`~stratagp.data.Arrays`.
 
     >>> import tempfile
@@ -62,26 +62,26 @@ def _opened(where: Any, target: Any, columns: Sequence[str] | None) -> Source:
     kind = one_kind(listing.files)
     if kind == ".npy":
         if target is not None or columns is not None:
-            raise InputError("arrays in .npy files have no names: give data.Arrays(X, y) with numpy.load(…, 'r')")
+            raise InputError(".npy files have no column names: use data.Arrays(X, y) with numpy.load(…, 'r')")
         if listing.system is not None:
-            raise InputError(f"{listing.files[0]} is at an address, but arrays are read here: copy the file first")
+            raise InputError(f"{listing.files[0]} is remote, but .npy files must be local: copy the file first")
         return Arrays([_mapped(file) for file in listing.files])
     return (ParquetFiles if kind == "table" else CsvFiles)(listing, target, columns)
 
 
 def _mapped(file: str) -> np.ndarray:
-    """An array that stays on the disk."""
+    """A memory map of the array in a file."""
     try:
         found: np.ndarray = np.load(file, mmap_mode="r")
     except (ValueError, OSError, EOFError) as error:
         raise InputError(f"{file} cannot be read as an array of numbers: {_one_line(error)}") from error
     if not isinstance(found, np.ndarray) or not found.ndim:
-        raise InputError(f"{file} holds no rows: save an array of numbers, a row for each")
+        raise InputError(f"{file} holds no rows: save an array of numbers with one row for each example")
     return found
 
 
 class _Group(NamedTuple):
-    """A row group: which file, which of its groups, and the row of the file that it starts at."""
+    """A row group: its file, its number there, and the row of the file at which it starts."""
 
     file: int
     group: int
@@ -89,19 +89,19 @@ class _Group(NamedTuple):
 
 
 class ParquetFiles(Source):
-    """Row groups of Parquet files, which must all have the same columns; those of their folders are columns too.
+    """Row groups of Parquet files with the same columns; folder names such as ``year=2020`` add columns.
 
-    ``above`` are the columns of folders above what was given, which are there to be asked for.
+    ``above`` are the columns of folders above the given one, available on request.
 
     Arguments:
         listing: which files, and where.
-        copies: of files that are not Parquet, here; messages name the files and their rows.
+        copies: local Parquet copies of files in another format; messages name the original files and rows.
 
     >>> open_source("flights/*.parquet").files  # doctest: +SKIP
     ['flights/2007.parquet', 'flights/2008.parquet']
     """
 
-    _origin: ParquetFiles | None = None  # which the copies of files go with
+    _origin: ParquetFiles | None = None  # keeps the copies of its files alive
 
     def __init__(
         self,
@@ -134,10 +134,10 @@ class ParquetFiles(Source):
         self.columns = list(dict.fromkeys(chosen))
         for name in self.columns:
             if name in nested:
-                raise InputError(f"{nested[name]}: make plain columns of it, or choose others in columns=[…]")
+                raise InputError(f"{nested[name]}: split it into plain columns, or choose others in columns=[…]")
 
     def _add_groups(self, number: int, file: Any) -> None:
-        """Note the row groups of a file that have rows."""
+        """Record the non-empty row groups of a file."""
         start = 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
@@ -147,7 +147,7 @@ class ParquetFiles(Source):
             start += rows
 
     def only(self, files: Container[str]) -> ParquetFiles:
-        """The rows of some of its files, with columns of the same types."""
+        """The rows of some of the files, with columns of the same types."""
         kept = [place for place, part in enumerate(self.parts) if part.where in files]
         if not kept:
             raise InputError(f"{next(file for file in self.files if file in files)} has no rows")
@@ -156,7 +156,7 @@ class ParquetFiles(Source):
         return found
 
     def with_texts(self, names: Container[str]) -> ParquetFiles:
-        """The same rows, where columns of these names that come from folders hold what the folders say, as text."""
+        """The same rows, with the folder columns of these names as the text in the folders' names."""
         found = self._like()
         found._of_folders = [
             {name: str(value) if name in names and value is not None else value for name, value in own.items()}
@@ -184,11 +184,11 @@ class ParquetFiles(Source):
                     yield split_frame(frame, self.targets, where, start + max(first, row))
                 row += len(batch)
         except (pa.ArrowException, OSError) as error:
-            raise RowError(f"{where} cannot be read, from row ", start + row, f" on: {_one_line(error)}") from error
+            raise RowError(f"{where} cannot be read from row ", start + row, f" on: {_one_line(error)}") from error
 
 
 class CsvFiles(ParquetFiles):
-    """CSV files, copied into Parquet once; the copies go with the source."""
+    """CSV files, copied to Parquet once; the copies live as long as the source."""
 
     def __init__(self, listing: Listing, target: Any = None, columns: Sequence[str] | None = None) -> None:
         copies, leave = copy_once(listing.files, listing.system, [target] if isinstance(target, str) else target or [])
@@ -201,11 +201,11 @@ def _open(files: Sequence[str], system: Any, number: int) -> Any:
     path = files[number]
     try:
         file = path if system is None else system.open(path, "rb")
-        return parquet.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER)  # else a row group is read as a whole
+        return parquet.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER)  # else it reads whole row groups
     except FileNotFoundError as error:
         raise InputError(f"{path} does not exist") from error
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path} is not a whole Parquet file: {_one_line(error)}") from error
+        raise InputError(f"{path} is not a complete Parquet file: {_one_line(error)}") from error
 
 
 def _one_line(error: Exception) -> str:
@@ -213,21 +213,21 @@ def _one_line(error: Exception) -> str:
 
 
 def _refuse_others(path: str, found: Sequence[str], first: str, names: Sequence[str]) -> None:
-    """Files must have the columns of the first one; say what is missing, and what is too much."""
+    """Refuse a file whose columns differ from those of the first, naming missing and extra ones."""
     gone, more = ([name for name in a if name not in b] for a, b in ((names, found), (found, names)))
     said = [f"{what} {', '.join(map(repr, some[:10]))}" for what, some in (("lacks", gone), ("adds", more)) if some]
     if said:
-        raise InputError(f"{path} has other columns than {first}: it {' and '.join(said)}: let all have the same")
+        raise InputError(f"{path} must have the columns of {first}, but {' and '.join(said)}: make all files alike")
 
 
 def _nested(file: Any) -> list[tuple[str, Any]]:
-    """Columns whose values are lists, structures or maps, with their types."""
+    """The columns whose values are lists, structs or maps, with their types."""
     types = importlib.import_module("pyarrow.types")
     return [(field.name, field.type) for field in file.schema_arrow if types.is_nested(field.type)]
 
 
 def _with_categories(batch: Any, of_folders: dict[str, Any]) -> Any:
-    """Rows with the columns of their folder, and texts as categories: few are distinct, and are made objects once."""
+    """Rows with the columns of their folder, and text as categories, since few texts are distinct."""
     pa, types = (importlib.import_module(name) for name in ("pyarrow", "pyarrow.types"))
     constants = [pa.repeat(pa.scalar(value), len(batch)) for value in of_folders.values()]
     columns = [

@@ -1,4 +1,4 @@
-"""Which files a path, a folder, a pattern or an address stands for."""
+"""Which files a path, a folder, a pattern or an address refers to."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from stratagp.errors import InputError
 
 _TEXTS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
 _TABLES = (".parquet", ".pq")
-_SIGNS = "*?["  # of patterns
+_SIGNS = "*?["  # characters of patterns
 
 
 class Listing(NamedTuple):
-    """Files of a table.
+    """The files of a table.
 
     Arguments:
         files: in order, as messages name them.
-        system: of fsspec, that they are in; None if here.
-        root: the folder that was given, that of a file, what all files of a pattern are below, or what all of a list
-            are.
+        system: their fsspec file system; None for local files.
+        root: the given folder, the folder of a given file, or the folder that all files of a pattern or a list share.
     """
 
     files: list[str]
@@ -38,7 +37,7 @@ class Listing(NamedTuple):
 def list_files(where: Any) -> Listing:
     """The files of one or more paths, folders or patterns.
 
-    Of folders and patterns, names that start with ``_`` or ``.`` are left out: marks that other programs leave.
+    Folders and patterns skip names that start with ``_`` or ``.``, which are markers of other programs.
     """
     if isinstance(where, (list, tuple)):
         return _of_several([list_files(each) for each in where], where)
@@ -58,16 +57,16 @@ def list_files(where: Any) -> Listing:
 
 
 def _of_several(found: Sequence[Listing], where: Any) -> Listing:
-    """The files of a list, below what all of them are below."""
+    """The files of a list, with the folder that they share as root."""
     if len({type(each.system) for each in found}) > 1:
-        raise InputError("give files of one system: all here, or all at addresses of one kind")
+        raise InputError("files must share one file system: give only local paths, or only addresses of one kind")
     files = _some([file for each in found for file in each.files], where)
     common = takewhile(lambda names: len(set(names)) == 1, zip(*(each.root.parts for each in found), strict=False))
     return Listing(files, found[0].system, type(found[0].root)(*(names[0] for names in common)))
 
 
 def _whole(path: Any, system: Any) -> PurePath:
-    """A path with all folders above it."""
+    """A path with all its parent folders."""
     return PurePath(os.path.abspath(path)) if system is None else PurePosixPath(path)
 
 
@@ -76,12 +75,12 @@ def _is_pattern(path: str) -> bool:
 
 
 def _fixed(pattern: str) -> PurePath:
-    """The folder of all that a pattern can find."""
+    """The folder that contains everything a pattern can match."""
     return PurePath(*takewhile(lambda part: not _is_pattern(part), PurePath(pattern).parts[:-1]))
 
 
 def kind_of_file(file: str) -> str | None:
-    """What a file is by its name: "table" (Parquet), "text" (CSV) or ".npy"; None where it is none of these.
+    """What a file is by its name: "table" (Parquet), "text" (CSV) or ".npy"; None if it is none of these.
 
     >>> kind_of_file("a.parquet"), kind_of_file("a.CSV.gz"), kind_of_file("_SUCCESS")
     ('table', 'text', None)
@@ -95,7 +94,7 @@ def kind_of_file(file: str) -> str | None:
 
 
 def one_kind(files: list[str]) -> str:
-    """The kind of files, which must all be of one; else one of each is named."""
+    """The kind that all files share; if they differ, the error names one of each."""
     examples = {kind_of_file(file): file for file in reversed(files)}
     kind = kind_of_file(files[0])
     if len(examples) > 1:
@@ -107,7 +106,7 @@ def one_kind(files: list[str]) -> str:
 
 
 def would_read(where: Any, path: Path) -> bool:
-    """Whether a path here is among the files of ``where``, in its folder or of its pattern, be it there yet or not."""
+    """Whether ``where`` would include a local path, as a file, in its folder or by its pattern, existing or not."""
     if isinstance(where, (list, tuple)):
         return any(would_read(each, path) for each in where)
     address, place = _address(where).removeprefix("file://"), path.resolve()
@@ -123,8 +122,8 @@ def would_read(where: Any, path: Path) -> bool:
 def _address(where: Any) -> str:
     if not isinstance(where, (str, os.PathLike)):
         raise InputError(
-            f"X must be the path of files, or a Source, got {type(where).__name__}: data.Frame(frame) and "
-            "data.Arrays(X) make one of rows in memory"
+            f"X must be a path or a Source, got {type(where).__name__}: for rows in memory use data.Frame(frame) or "
+            "data.Arrays(X)"
         )
     return str(os.fspath(where))
 
@@ -141,14 +140,14 @@ def _listed(address: str, path: Path) -> list[str]:
 
 
 def _of_pattern(found: Iterable[str], pattern: str) -> list[str]:
-    """What a pattern has found; neither marks nor what is in folders that are, unless it asks for such."""
+    """The matches of a pattern, without marker files and folders unless the pattern asks for them."""
     fixed = len(_fixed(pattern).parts)
     asked = any(map(_is_mark, PurePath(pattern).parts[fixed:]))
     return sorted(file for file in found if asked or not any(map(_is_mark, PurePath(file).parts[fixed:])))
 
 
 def _of_folder(found: Iterable[str], folder: Any) -> list[str]:
-    """The tables of a folder; neither marks nor what is in folders that are."""
+    """The tables in a folder, without marker files and folders."""
     inside = ((file, PurePath(file).parts[len(PurePath(folder).parts) :]) for file in found)
     return sorted(file for file, parts in inside if kind_of_file(file) and not any(map(_is_mark, parts)))
 
@@ -160,5 +159,5 @@ def _is_mark(name: str) -> bool:
 def _some(files: list[str], where: Any) -> list[str]:
     if not files:
         shown = ", ".join(map(str, where)) if isinstance(where, (list, tuple)) else where
-        raise InputError(f"{shown or 'an empty list'} has no files of a table: .parquet, .csv, .tsv or .npy")
+        raise InputError(f"{shown or 'an empty list'} has no table files: expected .parquet, .csv, .tsv or .npy")
     return files

@@ -1,6 +1,6 @@
-"""Missing inputs under a multivariate normal: its moments by EM, the missing given the observed.
+"""Missing inputs under a multivariate normal: its moments by EM, missing entries given the observed ones.
 
-The rows of one pattern of missing entries share all that costs a factorisation, so work is by pattern, many patterns at
+Rows with the same pattern of missing entries share every factorisation, so work is done by pattern, many patterns at
 once; a pattern with many rows is reduced to the triangular factor of its rows, which has the same sums and squares.
 """
 
@@ -14,11 +14,11 @@ from jaxtyping import Bool, Float64, Int
 
 from stratagp.errors import ConvergenceWarning, InputError
 
-_AT_ONCE = 2**21  # numbers that a step over the patterns holds at once
+_AT_ONCE = 2**21  # numbers held at once in a step over the patterns
 
 
 class Imputed(NamedTuple):
-    """What is known about incomplete rows; the covariance is that of a pattern, zero where entries were observed.
+    """Completed rows and their uncertainty; a covariance belongs to a pattern and is zero for observed entries.
 
     >>> values = np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 4.0], [3.0, np.nan]])
     >>> found = GaussianImputer(ridge=1e-8).fit(values, np.isnan(values)).impute(values, np.isnan(values))
@@ -38,7 +38,7 @@ class Imputed(NamedTuple):
 
 
 class GaussianImputer:
-    """Fills missing entries by the Gaussian that fits the table best, and says how uncertain they are.
+    """Fills missing entries by the Gaussian that fits the table best, with their uncertainty.
 
     Rows are x ~ N(μ, Σ), entries missing at random. ``fit`` maximises, by EM and with columns in standard units,
 
@@ -46,7 +46,7 @@ class GaussianImputer:
 
     over the observed entries o of each row: the ridge counts as that many rows in which columns are unrelated, and
     keeps Σ invertible. Then  xₘ | xₒ ~ N(μₘ + Σₘₒ Σₒₒ⁻¹ (xₒ − μₒ), Σₘₘ − Σₘₒ Σₒₒ⁻¹ Σₒₘ).  A constant column is filled
-    with its constant, for certain. The indicators of a missing category are all missing; their conditional means are
+    with its constant, without doubt. The indicators of a missing category are all missing; their conditional means are
     expected indicators, which need not lie in [0, 1].
 
     >>> values = np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 4.0], [3.0, np.nan]])
@@ -64,7 +64,7 @@ class GaussianImputer:
         self.steps = 0
 
     def fit(self, values: Any, missing: Any = None, names: list[str] | None = None) -> GaussianImputer:
-        """Moments of the columns; ``missing`` is where entries are unknown, ``names`` name columns in messages."""
+        """Learn the moments of the columns; ``missing`` marks unknown entries, ``names`` are for messages."""
         values, missing = _checked(values, missing)
         empty = np.flatnonzero(missing.all(0))
         if len(empty):
@@ -83,7 +83,7 @@ class GaussianImputer:
             if change < self.tolerance:
                 return self
         warnings.warn(
-            f"imputation stopped after {self.max_steps} EM steps, still moving by {change:.1e} of a spread a step: "
+            f"imputation stopped after {self.max_steps} EM steps, still moving by {change:.1e} standard deviations: "
             "raise max_steps or tolerance, or drop columns that are mostly missing",
             ConvergenceWarning,
             stacklevel=2,
@@ -103,9 +103,9 @@ class GaussianImputer:
     def impute(
         self, values: Any, missing: Any = None, n_draws: int | None = None, seed: Any = None, shared: bool = False
     ) -> Imputed:
-        """The missing entries given the observed ones of their row; ``seed`` is a number or a numpy ``Generator``.
+        """The missing entries given the observed ones in their row; ``seed`` is a number or a numpy ``Generator``.
 
-        With ``shared``, all rows are drawn from the same random numbers, so that a row's draws are its own affair.
+        With ``shared``, all rows use the same random numbers, so a row's draws do not depend on the other rows.
         """
         values, missing = _checked(values, missing)
         d = values.shape[1]
@@ -133,15 +133,15 @@ class GaussianImputer:
 
 
 class _Patterns(NamedTuple):
-    """The distinct rows of a table of True where observed."""
+    """The distinct rows of a table that is True where entries are observed."""
 
     observed: Bool[np.ndarray, "p d"]
-    rows: list[Int[np.ndarray, " r"]]  # the rows that have each pattern
+    rows: list[Int[np.ndarray, " r"]]  # the rows with each pattern
     of_row: Int[np.ndarray, " n"]  # the pattern of each row
 
 
 class _Chunk(NamedTuple):
-    """Some patterns, how many rows each stands for, and their rows, reduced, with the pattern of each."""
+    """Some patterns, how many rows each stands for, and their reduced rows with the pattern of each."""
 
     observed: Bool[np.ndarray, "p d"]
     counts: Float64[np.ndarray, " p"]
@@ -155,11 +155,11 @@ def _checked(values: Any, missing: Any) -> tuple[Float64[np.ndarray, "n d"], Boo
         raise InputError(f"values must be a table (n, d) with rows and columns, got shape {values.shape}")
     missing = np.zeros(values.shape, dtype=bool) if missing is None else np.asarray(missing)
     if missing.shape != values.shape or missing.dtype != np.bool_:
-        raise InputError(f"missing must be True or False for each entry of values {values.shape}, got {missing.shape}")
+        raise InputError(f"missing must be a boolean array of shape {values.shape}, like values, got {missing.shape}")
     bad = ~np.isfinite(values) & ~missing
     if bad.any():
         row, column = np.argwhere(bad)[0]
-        raise InputError(f"values is NaN or infinite in row {row}, column {column}, which is not marked as missing")
+        raise InputError(f"values is NaN or infinite in row {row}, column {column}: correct it or mark it in missing")
     return values, missing
 
 
@@ -175,8 +175,8 @@ def _location_and_spread(
 
 
 def _patterns(observed: Bool[np.ndarray, "n d"]) -> _Patterns:
-    packed = np.ascontiguousarray(np.packbits(observed, axis=1))  # of a frame, columns lie together, not rows
-    keys = packed.view(f"S{packed.shape[1]}").reshape(-1)  # a row as one short word sorts much faster than as an array
+    packed = np.ascontiguousarray(np.packbits(observed, axis=1))  # arrays of frames have contiguous columns, not rows
+    keys = packed.view(f"S{packed.shape[1]}").reshape(-1)  # one short word per row sorts much faster than an array
     _, first, of_row, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
     rows = np.split(np.argsort(of_row, kind="stable"), np.cumsum(counts)[:-1])
     return _Patterns(observed[first], rows, of_row)
@@ -196,7 +196,7 @@ def _chunks(rows: Float64[np.ndarray, "n d"], observed: Bool[np.ndarray, "n d"])
 
 
 def _reduced(rows: Float64[np.ndarray, "r d"]) -> Float64[np.ndarray, "s c"]:
-    """``[1, rows]``, or its triangular factor where that is smaller: AᵀA is the same."""
+    """``[1, rows]``, or its triangular factor if that is smaller: AᵀA is the same."""
     extended = np.concatenate([np.ones((len(rows), 1)), rows], axis=1)
     if len(rows) <= extended.shape[1]:
         return extended
@@ -219,7 +219,7 @@ def _em_step(
     covariance: Float64[np.ndarray, "d d"],
     ridge: float,
 ) -> tuple[Float64[np.ndarray, " d"], Float64[np.ndarray, "d d"]]:
-    """``μ ← mean E[x]``, ``Σ ← (Σₙ E[(x − μ)(x − μ)ᵀ] + ridge·I) / (n + ridge)`` given the observed and the old μ, Σ.
+    """``μ ← mean E[x]``, ``Σ ← (Σₙ E[(x − μ)(x − μ)ᵀ] + ridge·I) / (n + ridge)`` given observed entries and old μ, Σ.
 
     With w = Q(x − μ):  Σₙ E[(x − μ)(x − μ)ᵀ] = nΣ + Σ (Σₙ wwᵀ − Σₙ Q) Σ.
     """
@@ -244,9 +244,9 @@ def _add_noise(
     generator: np.random.Generator,
     base: Float64[np.ndarray, "s 1 d"] | None,
 ) -> None:
-    """Add to the missing entries, in place, Gaussian noise with the covariance (in standard units) of their pattern.
+    """Add, in place, Gaussian noise with the covariance of their pattern (in standard units) to missing entries.
 
-    ``base`` are the random numbers of all rows, where they share them.
+    ``base`` are the random numbers of all rows if they share them.
     """
     for p, rows in enumerate(patterns.rows):
         absent = np.flatnonzero(~patterns.observed[p])

@@ -1,4 +1,4 @@
-"""Columns that are in the names of folders alone: ``year=2020/part.parquet``, as Hive, Spark and Dask write them."""
+"""Columns that exist only in the names of folders: ``year=2020/part.parquet``, as Hive, Spark and Dask write them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from urllib.parse import unquote
 
 _MISSING = "__HIVE_DEFAULT_PARTITION__"
-_WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")  # which the number says again as it was written, unlike 007
+_WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")  # numbers that print as they were written, unlike 007
 
 
 def partition_columns(folders: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-    """The columns that folders give the rows of each file: whole numbers where all values are, texts else.
+    """The columns that folders add to the rows of each file: whole numbers if all values are, otherwise text.
 
     Arguments:
-        folders: the names of those that each file is in, the outermost first.
+        folders: for each file, the names of the folders that contain it, outermost first.
 
     >>> partition_columns([["year=2020", "zip=00501"], ["more", "year=2021", "zip=10001"]])
     [{'year': 2020, 'zip': '00501'}, {'year': 2021, 'zip': '10001'}]

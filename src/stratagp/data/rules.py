@@ -1,7 +1,7 @@
-"""Which rows training sees: those without gaps, and without those that are held out.
+"""Which rows training sees: complete ones that are not held out.
 
-The rows that are held out are those whose hash of their *values*, and a seed, lies below a share: equal rows lie on the
-same side, and no list of them is needed.
+A row is held out if the hash of its *values* and a seed lies below a threshold: equal rows end up on the same side, and
+no list of them is needed.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from stratagp.data.source import Block, Source
 from stratagp.data.tables import is_frame
 from stratagp.errors import RowError
 
-DROPPING = "let open_source(…, missing='drop') pass over such rows"
+DROPPING = "skip such rows with open_source(…, missing='drop')"
 
 
 class Rules(NamedTuple):
     """Which rows training sees.
 
     Arguments:
-        share: of rows that validation holds out.
-        missing: "raise" refuses rows with missing values, "drop" leaves them out.
-        seed: of what is held out, and of the sample.
+        share: the fraction of rows held out for validation.
+        missing: "raise" refuses rows with missing values, "drop" skips them.
+        seed: decides which rows are held out, and the sample.
 
     >>> from stratagp.data.source import Block
     >>> Rules(missing="drop").complete(Block(np.array([[1.0], [np.nan]]), None, "rows", 0)).tolist()
@@ -40,7 +40,7 @@ class Rules(NamedTuple):
     seed: int = 0
 
     def complete(self, block: Block) -> Bool[np.ndarray, " n"]:
-        """Which rows have no missing value; others are refused, unless they may be dropped."""
+        """Which rows have no missing value; refuses incomplete rows unless they may be dropped."""
         gaps = _gaps(block.X)
         gaps = gaps if block.y is None else gaps | _gaps(block.y)
         if self.missing == "raise" and gaps.any():
@@ -63,13 +63,13 @@ class Rules(NamedTuple):
 
 
 class Divided(Source):
-    """The rows of a source that are held out by their values, or all others; equal rows lie on the same side.
+    """The rows of a source that are held out by their values, or all the others; equal rows lie on the same side.
 
     Arguments:
-        source: of all rows.
-        share: that is held out, about.
-        seed: which rows that are.
-        held: whether the source is of these rows, or of the others.
+        source: all rows.
+        share: roughly the fraction held out.
+        seed: decides which rows these are.
+        held: whether this source has the held-out rows or the others.
 
     >>> from stratagp.data.source import Arrays
     >>> whole = Arrays(np.arange(1000.0)[:, None], np.arange(1000.0))
@@ -84,13 +84,13 @@ class Divided(Source):
         self.settings(source.missing, source.memory)
 
     def blocks(self, part: int, first: int = 0) -> Iterator[Block]:
-        """The rows of its side in their order; none in some blocks, it may be. ``first`` counts rows of both sides."""
+        """The rows of its side in order; a block may be empty. ``first`` counts the rows of both sides."""
         for block in self.source.blocks(part, first):
             yield block.take(np.flatnonzero(self._rules.held(block) == self.held))
 
 
 def _gap_column(block: Block, place: int) -> str:
-    """Which input is missing in the row at a place, where inputs have names."""
+    """Which input is missing in a row, if inputs have names."""
     if not is_frame(block.X):
         return ""
     names = [name for name in block.X.columns if _gaps(block.X[[name]].iloc[[place]]).any()]
@@ -98,7 +98,7 @@ def _gap_column(block: Block, place: int) -> str:
 
 
 def _gaps(values: Any) -> Bool[np.ndarray, " n"]:
-    """Rows in which something is missing, or infinite."""
+    """Which rows have a missing or infinite value."""
     if is_frame(values):
         numbers = values.select_dtypes("number").to_numpy(dtype=np.float64, na_value=np.nan)
         gaps: np.ndarray = values.isna().to_numpy().any(1) | np.isinf(numbers).any(1)
@@ -107,7 +107,7 @@ def _gaps(values: Any) -> Bool[np.ndarray, " n"]:
     if flat.dtype.kind in "fc":
         return ~np.isfinite(flat).all(1)
     if flat.dtype.kind == "O":
-        with suppress(TypeError):  # of values that have no hash
+        with suppress(TypeError):  # values without a hash
             if not any(map(is_missing, set(flat.ravel().tolist()))):
                 return np.zeros(len(flat), dtype=bool)
         return np.array([any(map(is_missing, row)) for row in flat.tolist()])

@@ -1,4 +1,4 @@
-"""Moments and samples of rows that pass by, and numbers by which rows are chosen, the same in any order of reading."""
+"""Moments and samples of rows that stream past, and hashes that choose rows, the same in any order of reading."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from jaxtyping import Bool, UInt64
 from stratagp.data.source import Block
 from stratagp.data.tables import is_frame
 
-_CANDIDATES = 4  # times the size of a sample that wait for a place in it
+_CANDIDATES = 4  # candidates held, as a multiple of the sample's size
 
 
 @dataclass
 class Moments:
-    """``n``, mean and ``Σ(y − mean)²`` of columns, merged as Chan, Golub and LeVeque (1983) do.
+    """``n``, mean and ``Σ(y − mean)²`` of columns, merged as in Chan, Golub and LeVeque (1983).
 
     >>> one, other = Moments.of(np.array([[1.0], [2.0]])), Moments.of(np.array([[6.0]]))
     >>> merged = one.merged(other)
@@ -45,7 +45,7 @@ class Moments:
 
     @property
     def spread(self) -> np.ndarray:
-        """Standard deviations, of the population."""
+        """Population standard deviations."""
         found: np.ndarray = np.sqrt(self.squares / self.n)
         return found
 
@@ -63,10 +63,10 @@ class Sample:
     size: int
     keys: list[UInt64[np.ndarray, " k"]] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
-    worst: np.uint64 | None = None  # key of a sample that is full
+    worst: np.uint64 | None = None  # the largest key in a full sample
 
     def add(self, keys: UInt64[np.ndarray, " n"], block: Block, among: Bool[np.ndarray, " n"] | None = None) -> None:
-        """Let rows with such keys compete for a place; those ``among`` them, where that is given."""
+        """Offer rows with these keys for the sample; only those ``among`` them, if given."""
         rows = np.arange(len(keys)) if among is None else np.flatnonzero(among)
         if self.worst is not None:
             rows = rows[keys[rows] < self.worst]
@@ -77,12 +77,12 @@ class Sample:
             self.settle()
 
     def merge(self, other: Sample) -> None:
-        """Let the rows of another sample compete too."""
+        """Offer the rows of another sample."""
         for keys, block in zip(other.keys, other.blocks, strict=True):
             self.add(keys, block)
 
     def settle(self) -> Block | None:
-        """The sample as one block, in the order of the keys; None where no row came."""
+        """The sample as one block, in order of the keys; None if there are no rows."""
         if not self.keys:
             return None
         keys, block = np.concatenate(self.keys), joined(self.blocks)
@@ -92,11 +92,11 @@ class Sample:
         return self.blocks[0]
 
     def own_keys(self) -> UInt64[np.ndarray, " k"]:
-        """The keys of a sample that has been settled."""
+        """The keys of a settled sample."""
         return self.keys[0] if self.keys else np.zeros(0, dtype=np.uint64)
 
     def drop_beyond(self, keys: Sequence[UInt64[np.ndarray, " _"]]) -> None:
-        """Drop rows of a settled sample that have no place among those with these keys, its own with them."""
+        """Drop rows of a settled sample that are not among the best of all these keys, which include its own."""
         everyone, own = np.concatenate(list(keys)), self.own_keys()
         if len(everyone) > self.size:
             stay = int(np.searchsorted(own, np.partition(everyone, self.size - 1)[self.size - 1], side="right"))
@@ -120,7 +120,7 @@ def joined(blocks: Sequence[Block]) -> Block:
 
 
 def row_hashes(X: Any) -> UInt64[np.ndarray, " n"]:
-    """A number for each row that follows from its values alone, whatever types they are stored as.
+    """A hash of each row that depends only on its values, not on the types that store them.
 
     >>> import pandas as pd
     >>> row_hashes(pd.DataFrame({"a": [1, 2]}))[0] == row_hashes(pd.DataFrame({"a": [1.0, None]}))[0]
@@ -138,9 +138,9 @@ def row_hashes(X: Any) -> UInt64[np.ndarray, " n"]:
 
 
 def _in_plain_types(frame: Any) -> Any:
-    """A frame in which all numbers and truth values are in double precision.
+    """A frame with all numbers and booleans in double precision.
 
-    Whole numbers, and truth values, have another type in a block in which one is missing.
+    Whole numbers and booleans change type in a block in which one is missing.
     """
     types = importlib.import_module("pandas").api.types
     found = frame.copy(deep=False)
@@ -154,7 +154,7 @@ def _in_plain_types(frame: Any) -> Any:
 
 
 def mixed(numbers: UInt64[np.ndarray, " n"]) -> UInt64[np.ndarray, " n"]:
-    """Numbers that look random, one for each: the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+    """A random-looking number for each number: the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
 
     >>> len(set(mixed(np.arange(1000, dtype=np.uint64)).tolist()))
     1000

@@ -1,4 +1,4 @@
-"""Targets in standard units inside, in the user's units outside."""
+"""Targets in standard units inside the model, in the user's units outside."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from jaxtyping import Float64
 
 from stratagp.errors import InputError
 
-_ROUNDING = 8 * np.finfo(np.float64).eps  # a spread this small beside the values is rounding, not variation
+_ROUNDING = 8 * np.finfo(np.float64).eps  # a spread this small relative to the values is rounding, not variation
 
 
 @dataclass(frozen=True, eq=False)
 class TargetScale:
     """Centre and spread of each of q targets: ``standard = (y − mean) / scale``.
 
-    Targets are ``n q``, or ``n`` where there is one; leading axes of samples may stand before.
+    Targets are ``n q``, or ``n`` if there is one; sample axes may come first.
 
     >>> scale = TargetScale.of(np.array([1.0, 3.0]))
     >>> scale.to_standard(np.array([1.0, 3.0])), scale.back(np.array([0.0])), scale.back_var(np.array([2.0]))
@@ -29,17 +29,17 @@ class TargetScale:
 
     @classmethod
     def of(cls, y: Any, weights: Any = None) -> TargetScale:
-        """``mean = Σwy / Σw``, ``scale = √(Σw(y − mean)² / Σw)``, and 1 for a constant target. NaN is not observed."""
+        """``mean = Σwy / Σw``, ``scale = √(Σw(y − mean)² / Σw)``, and 1 for a constant target. NaN means unobserved."""
         y = np.asarray(y, dtype=np.float64)
         if y.ndim not in (1, 2) or not y.size:
             raise InputError(f"y must be (n,) or (n, q) with at least one row, got shape {y.shape}")
         if np.isinf(y).any():
             row = int(np.argwhere(np.isinf(y))[0, 0])
-            raise InputError(f"y has infinite values, the first in row {row}: correct or remove them")
+            raise InputError(f"y has infinite values, the first in row {row}: correct or remove those rows")
         y = y.reshape(len(y), -1)
         share = np.where(np.isnan(y), 0.0, _weights(weights, len(y))[:, None])
         if not (share.sum(0) > 0).all():
-            raise InputError("y has no observed value of positive weight in at least one column: remove that column")
+            raise InputError("y has a column without any observed value of positive weight: remove that column")
         share /= share.sum(0)
         y = np.where(share > 0, y, 0.0)
         mean = (share * y).sum(0)
@@ -52,7 +52,7 @@ class TargetScale:
 
     @classmethod
     def of_moments(cls, mean: Float64[np.ndarray, " q"], spread: Float64[np.ndarray, " q"]) -> TargetScale:
-        """The scale of targets of which no more is known than mean and standard deviation."""
+        """The scale of targets with a known mean and standard deviation."""
         return cls(mean, np.where(spread > _ROUNDING * np.abs(mean), spread, 1.0))
 
     def to_standard(self, y: Any) -> Float64[np.ndarray, "..."]:
@@ -74,7 +74,7 @@ class TargetScale:
     def _checked(self, values: Any) -> Float64[np.ndarray, "..."]:
         values = np.asarray(values, dtype=np.float64)
         if len(self.mean) > 1 and values.shape[-1:] != self.mean.shape:
-            raise InputError(f"this scale is of {len(self.mean)} targets, but the last axis of {values.shape} is not")
+            raise InputError(f"expected values for {len(self.mean)} targets on the last axis, got shape {values.shape}")
         return values
 
 

@@ -1,7 +1,7 @@
-"""What the columns of a table hold, decided here for estimators, files, the command line and reports alike.
+"""What the columns of a table hold: decided here for estimators, files, the command line and reports alike.
 
-:func:`kind_of` goes by how values are stored. :func:`examine` also asks what texts and whole numbers are meant to be
-where nobody has said so: dates, free text, identifiers. A :class:`Schema` makes new rows like those it was found in.
+:func:`kind_of` goes by how values are stored. :func:`examine` also guesses what undeclared text and whole numbers mean:
+dates, free text, identifiers. A :class:`Schema` converts new rows to the form of those that it was learnt from.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _IDENTIFIER = re.compile(
     r"(?i:(^|[_\-. ])(id|ids|uuid|guid|key|index|row|rownames?)$|^(id|unnamed)[_\-:. ])|(?<=[a-z0-9])I[dD]$"
 )
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
-_FEW = 20  # rows, below which nothing is told from how many values differ
-_DISTINCT = 0.8  # the share of different values above which text is no category
-_LONG = 40  # letters of most values, above which it is none either
+_FEW = 20  # rows, below which the number of distinct values decides nothing
+_DISTINCT = 0.8  # share of distinct values above which text is not categories
+_LONG = 40  # length of most values above which text is not categories
 _SCALARS = (str, int, float, np.generic)
 
 
 @dataclass(frozen=True)
 class Field:
-    """A column: its name, what it holds, and a remark for people.
+    """A column: its name, what it holds, and a remark for the user.
 
-    ``kind`` is how it is stored ("number", "date", "duration", "category"), or what is meant by that: also "text",
-    "object" where entries are neither texts nor numbers, and "ignore".
+    ``kind`` is how it is stored ("number", "date", "duration", "category") or what it means: also "text", "object" if
+    entries are neither text nor numbers, and "ignore".
 
     >>> Field("id", "ignore", distinct=30, missing=0).used
     False
@@ -54,12 +54,12 @@ class Field:
 
     @property
     def used(self) -> bool:
-        """Whether a model sees it."""
+        """Whether a model uses it."""
         return self.kind != "ignore"
 
 
 class Refused(NamedTuple):
-    """Rows that a model has no answer for, and what is wrong with the first of them.
+    """Rows that a model cannot predict, and what is wrong with the first of them.
 
     >>> Refused(np.array([True, False, False]), "no value in column 'size', row 1").how_many
     '1 of 3 rows'
@@ -70,13 +70,13 @@ class Refused(NamedTuple):
 
     @property
     def how_many(self) -> str:
-        """How many of how many."""
+        """The number of refused rows and of all rows."""
         return f"{int(self.rows.sum()):,} of {len(self.rows):,} rows"
 
 
 @dataclass(frozen=True)
 class Schema:
-    """The columns of a table, and what those of categories may hold, by name.
+    """The columns of a table, and the categories that each may hold, by name.
 
     >>> schema = Schema([Field("town", "category", 1, 0)], {"town": ["Bonn"]})
     >>> schema.categories["town"]
@@ -87,10 +87,10 @@ class Schema:
     categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def conform(self, frame: Any, where: str) -> Any:
-        """The columns of a data frame that a model sees, each as the kind that it was found to be.
+        """The columns of a data frame that a model uses, each converted to its kind.
 
         Arguments:
-            frame: of pandas; its columns may be in another order, or more.
+            frame: a pandas frame; columns may be in another order, and extra ones are ignored.
             where: what messages call the frame.
 
         >>> import pandas as pd
@@ -104,13 +104,13 @@ class Schema:
             names = [str(each) for each in frame.columns]
             near = difflib.get_close_matches(lacking[0].lower(), [name.lower() for name in names], 1, 0.75)
             meant = [name for name in names if name.lower() in near]
-            hint = f"; is {meant[0]!r} meant for {lacking[0]!r}?" if meant else ""
+            hint = f"; did you mean {meant[0]!r} for {lacking[0]!r}?" if meant else ""
             gone = ", ".join(map(repr, lacking))
             raise InputError(f"{where} has no column {gone}, which the model was fitted with{hint}")
         return type(frame)({each.name: _as_kind(frame[each.name], each, where) for each in used}, index=frame.index)
 
     def refused(self, frame: Any, fills: bool) -> Refused:
-        """The rows of a frame that a model has no answer for: with gaps, unless it ``fills`` these, or new categories.
+        """The rows that a model cannot predict: those with gaps, unless it ``fills`` them, or with new categories.
 
         >>> import pandas as pd
         >>> rows = pd.DataFrame({"town": ["Bonn", "Rome"]}, index=[1, 2])
@@ -132,13 +132,13 @@ class Schema:
                 reasons.append((first, f"no value {where} the model has not learnt to fill"))
             else:
                 value = frame[name].iloc[first]
-                said = f"was not in the training data; known are {listed(list(known))}"
+                said = f"the training data did not have; the known ones are {listed(list(known))}"
                 reasons.append((first, f"the category {value!r} {where} {said}"))
         return Refused(rows, min(reasons)[1] if reasons else "")
 
 
 def kind_of(column: Column, auto: bool) -> Kind:
-    """What a column holds; ``auto`` lets text, booleans and categoricals be categories, otherwise text is refused.
+    """What a column holds; ``auto`` makes text, booleans and categoricals categories; otherwise text is refused.
 
     Objects are judged by their values: a column of objects that are all numbers holds numbers.
 
@@ -166,7 +166,7 @@ def kind_of(column: Column, auto: bool) -> Kind:
 
 
 def field_of(name: str, column: Column) -> Field:
-    """A column as it is stored; of objects that are no texts or numbers, the kind is "object".
+    """A column as it is stored; objects that are neither text nor numbers have the kind "object".
 
     >>> field_of("shape", Column("'shape'", np.array([(1, 2), None], dtype=object)))
     Field(name='shape', kind='object', distinct=1, missing=1, remark='')
@@ -196,8 +196,8 @@ def examine(X: Any, said: Mapping[str, str], keep: str = "") -> list[Field]:
     """What the columns of a table are meant to hold.
 
     Arguments:
-        said: the kinds of columns that are known.
-        keep: how users keep a column that is left out, with places for its ``{name}`` and ``{kind}``.
+        said: the known kinds, by column.
+        keep: advice on how to keep a dropped column, with placeholders ``{name}`` and ``{kind}``.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"day": ["2024-12-31", "2025-01-01"], "town": ["Bonn", "Oslo"]})
@@ -223,11 +223,11 @@ def _meant(name: str, column: Column, said: str | None, keep: str) -> Field:
     has_fractions = values.dtype.kind == "f" and bool((values % 1 != 0).any())
     is_unique = stored.distinct == rows >= _FEW
     if is_unique and _IDENTIFIER.search(name) and kind != "date" and not has_fractions:
-        remark = "an identifier by its name: left out" + (f"; {keep.format(name=name, kind=kind)}" if keep else "")
+        remark = "an identifier, by its name: left out" + (f"; {keep.format(name=name, kind=kind)}" if keep else "")
         return Field(name, "ignore", *found, remark)
     remark, lengths = "", {len(text) for text in texts}
     if stored.distinct == 1:
-        remark = "constant: it tells nothing"
+        remark = "constant: carries no information"
     elif kind == "text" and len(lengths) == 1:
         remark = f"all of {lengths.pop()} letters: where these stand is not compared; a column for each place does that"
     return Field(name, kind, *found, remark)
@@ -244,7 +244,7 @@ def _kind_of_texts(texts: list[str], distinct: int) -> str:
 
 
 def _as_kind(values: Any, column: Field, where: str) -> Any:
-    """A column of a data frame as numbers, dates or texts."""
+    """A column of a data frame as numbers, dates or text."""
     import pandas as pd
 
     stored = getattr(values.dtype, "kind", "O")
@@ -252,19 +252,19 @@ def _as_kind(values: Any, column: Field, where: str) -> Any:
         found, wanted = pd.to_numeric(values, errors="coerce").astype(float), "number"
     elif column.kind != "date":
         if stored == "f" and (values.dropna() % 1 == 0).all():
-            values = values.astype("Int64")  # whole numbers, which a gap has made fractions in a table that is no text
+            values = values.astype("Int64")  # whole numbers that a gap turned into floats
         return values.astype(object).map(str, na_action="ignore").where(values.notna(), None)
     elif stored == "M":
         return values.dt.tz_convert("UTC").dt.tz_localize(None) if getattr(values.dtype, "tz", None) else values
     else:
         texts = values.astype(str).where(values.notna())
         found = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce").dt.tz_localize(None)
-        wanted = "date (as 2024-12-31)"
+        wanted = "date (such as 2024-12-31)"
     bad = found.isna() & values.notna() if column.kind == "date" else np.isinf(found) | (found.isna() & values.notna())
     if bad.any():
         first = int(np.flatnonzero(bad)[0])
         raise InputError(
-            f"{where} has {values.iloc[first]!r} in column {column.name!r}, row {values.index[first]}, and "
-            f"{int(bad.sum())} such in all: a {wanted} is meant"
+            f"{where} has {values.iloc[first]!r} in column {column.name!r}, row {values.index[first]}: expected "
+            f"a {wanted} (bad in {int(bad.sum())} of {len(bad)} rows)"
         )
     return found

@@ -1,8 +1,8 @@
-"""Where rows come from when they are too many to hold: parts of a table that are read one after another.
+"""Where rows come from when there are too many to hold: parts of a table, read one after another.
 
-A source is a list of *parts* (row groups of files, stretches of arrays), each of which can be read from its start in
-*blocks* of a few thousand rows. What is known of all rows comes from one pass over them
-(:mod:`stratagp.data.survey`); batches for training come from :mod:`stratagp.data.stream`.
+A source is a list of *parts* (row groups of files, stretches of arrays), each read from its start in *blocks* of a few
+thousand rows. One pass over all rows gathers what must be known of them (:mod:`stratagp.data.survey`); batches for
+training come from :mod:`stratagp.data.stream`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import numpy as np
 from stratagp.data.tables import is_frame, is_pandas, pandas_like
 from stratagp.errors import InputError
 
-PART_ROWS = 1 << 16  # of arrays and frames
-BLOCK_BYTES = 4 << 20  # that are read at once, about
-BLOCK_ROWS = 1 << 14  # at most
+PART_ROWS = 1 << 16  # rows in a part of an array or a frame
+BLOCK_BYTES = 4 << 20  # roughly how much is read at once
+BLOCK_ROWS = 1 << 14  # the most rows in a block
 MEMORY = 64 << 20
 
 
 class Part(NamedTuple):
-    """Rows that lie together, and what messages call that which they are rows of."""
+    """Rows stored together, and the name that messages use for their file or array."""
 
     where: str
     rows: int
@@ -33,35 +33,34 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows of a part: inputs, targets, the file they are in, and the row of that file that is the first."""
+    """Some rows of a part: inputs, targets, their file, and the number of the first row in that file."""
 
     X: Any  # a pandas frame, whose index counts rows from ``first`` on, or an array "n …"
     y: np.ndarray | None  # "n" or "n p", of any dtype
     where: str
     first: int
-    within: np.ndarray | None = None  # the numbers of its rows from the first on, where it has lost some
+    within: np.ndarray | None = None  # row numbers counted from ``first``, if some rows were removed
 
     def __len__(self) -> int:
         return len(self.X)
 
     def take(self, chosen: np.ndarray) -> Block:
-        """Some of its rows, by their places in it."""
+        """Some of its rows, by position."""
         X = self.X.iloc[chosen] if is_pandas(self.X) else self.X[chosen]
         within = chosen if self.within is None else self.within[chosen]
         return replace(self, X=X, y=None if self.y is None else self.y[chosen], within=within)
 
     def row(self, place: int) -> int:
-        """Which row of the file the one at a place is."""
+        """The number in the file of the row at a position."""
         return self.first + int(place if self.within is None else self.within[place])
 
 
 class Source(ABC):
     """Rows of a table, read in parts.
 
-    ``parts`` lists them; ``targets`` are the names of the columns that are to be predicted, where columns have names.
-    ``missing`` says what is done with rows in which something is missing: "raise" or "drop". ``memory`` are the bytes
-    that rows wait in to be shuffled. ``surveyed`` is what the last :func:`~stratagp.data.survey` of it
-    has found, if there was one.
+    ``parts`` lists them; ``targets`` names the columns to predict, if columns have names. ``missing`` says what to do
+    with incomplete rows: "raise" or "drop". ``memory`` is how many bytes of rows may wait to be shuffled.
+    ``surveyed`` is the result of the last :func:`~stratagp.data.survey`, if there was one.
 
     >>> from stratagp.data import Arrays
     >>> source = Arrays(np.zeros((3, 2)), np.arange(3.0))
@@ -73,40 +72,40 @@ class Source(ABC):
     targets: list[str]
     missing = "raise"
     memory = MEMORY
-    files: Sequence[str] = ()  # that rows are read from
+    files: Sequence[str] = ()  # the files that rows come from
     surveyed: Any = None
 
     @abstractmethod
     def blocks(self, part: int, first: int = 0) -> Iterator[Block]:
-        """The rows of a part in their order, from row ``first`` on, a block at a time."""
+        """The rows of a part in order, from row ``first`` on, one block at a time."""
 
     def all_blocks(self) -> Iterator[Block]:
-        """The rows of all parts in their order, a block at a time."""
+        """The rows of all parts in order, one block at a time."""
         for part in range(len(self.parts)):
             yield from self.blocks(part)
 
     def settings(self, missing: str, memory: int) -> None:
-        """Choose what is done with missing values, and how much memory the shuffling of rows may take."""
+        """Set what to do with missing values and how much memory shuffling may use."""
         if missing not in ("raise", "drop"):
             raise InputError(f"missing must be 'raise' or 'drop', got {missing!r}")
         if not memory >= 1 << 20:
-            raise InputError(f"memory must be a number of bytes, a million at least, got {memory!r}")
+            raise InputError(f"memory must be at least 1 MiB, in bytes, got {memory!r}")
         self.missing, self.memory = missing, int(memory)
 
     @property
     def rows(self) -> int:
-        """How many rows there are in all parts."""
+        """The number of rows in all parts."""
         return sum(part.rows for part in self.parts)
 
 
 class Arrays(Source):
-    """Arrays or memory maps, one pair of inputs and targets for each shard.
+    """Arrays or memory maps: one pair of inputs and targets for each shard.
 
     Arguments:
-        X: an array ``n …``, or a list of them; ``numpy.load(path, mmap_mode="r")`` leaves the rows on the disk.
-        y: the targets of each, or None to predict.
-        missing: "raise" refuses rows with NaN or infinite values, "drop" leaves them out.
-        memory: bytes that rows may take while they wait to be shuffled.
+        X: an array ``n …``, or a list of them; ``numpy.load(path, mmap_mode="r")`` leaves the rows on disk.
+        y: the targets of each array, or None for prediction.
+        missing: "raise" refuses rows with NaN or infinite values, "drop" skips them.
+        memory: how many bytes of rows may wait to be shuffled.
 
     >>> source = Arrays([np.zeros((3, 2)), np.ones((2, 2))], [np.arange(3), np.arange(2)])
     >>> source.rows, [len(block) for part in range(2) for block in source.blocks(part, first=1)]
@@ -118,17 +117,17 @@ class Arrays(Source):
         shards = list(X) if isinstance(X, (list, tuple)) else [X]
         targets = [None] * len(shards) if y is None else list(y) if isinstance(X, (list, tuple)) else [y]
         if len(shards) != len(targets):
-            raise InputError(f"y must have as many arrays as X, {len(shards)}, got {len(targets)}")
+            raise InputError(f"y must have as many arrays as X ({len(shards)}), got {len(targets)}")
         self.targets: list[str] = []
         self.parts, self._parts = [], []
         for number, (x, own) in enumerate(zip(shards, targets, strict=True)):
             _refuse_path(x, "X", is_array=hasattr(x, "shape"))
-            _refuse_path(own, "y", is_array=True)  # or a list of numbers
+            _refuse_path(own, "y", is_array=True)  # a list of numbers is fine too
             if own is not None and len(own) != len(x):
                 raise InputError(f"y must have as many rows as X: array {number} has {len(own)}, X has {len(x)}")
             if x.shape[1:] != shards[0].shape[1:]:
                 raise InputError(
-                    f"X must have arrays of the same columns: rows of array {number} have shape {x.shape[1:]}, those "
+                    f"arrays of X must have rows of one shape: those of array {number} have shape {x.shape[1:]}, those "
                     f"of the first {shards[0].shape[1:]}"
                 )
             for start in range(0, len(x), PART_ROWS):
@@ -138,7 +137,7 @@ class Arrays(Source):
         _refuse_nothing(self.rows, "X")
 
     def blocks(self, part: int, first: int = 0) -> Iterator[Block]:
-        """The rows of a part in their order, from row ``first`` on, a block at a time."""
+        """The rows of a part in order, from row ``first`` on, one block at a time."""
         x, y, start, stop = self._parts[part]
         size = block_rows(x[:1].nbytes)
         for row in range(start + first, stop, size):
@@ -151,8 +150,8 @@ class Frame(Source):
     """A data frame in memory.
 
     Arguments:
-        frame: of pandas, or of a library whose frames have ``to_pandas``.
-        target: the name of the column to predict, or a list of them; None where there is none.
+        frame: a pandas frame, or one of another library with ``to_pandas``.
+        target: the name of the column to predict, or a list of names; None for prediction.
         missing, memory: as in :class:`Arrays`.
 
     >>> import pandas as pd
@@ -172,7 +171,7 @@ class Frame(Source):
         _refuse_nothing(len(self._frame), "the frame")
 
     def blocks(self, part: int, first: int = 0) -> Iterator[Block]:
-        """The rows of a part in their order, from row ``first`` on, a block at a time."""
+        """The rows of a part in order, from row ``first`` on, one block at a time."""
         start, size = part * PART_ROWS, block_rows(8 * len(self._frame.columns))
         stop = start + self.parts[part].rows
         for row in range(start + first, stop, size):
@@ -181,7 +180,7 @@ class Frame(Source):
 
 
 class Mapped(Source):
-    """The blocks of a source, each changed by a function that leaves its rows where they are.
+    """The blocks of a source, each passed through a function that keeps its rows in place.
 
     >>> from dataclasses import replace
     >>> doubled = Mapped(Arrays(np.ones((2, 1))), lambda block: replace(block, X=2 * block.X))
@@ -195,12 +194,12 @@ class Mapped(Source):
         self.settings(source.missing, source.memory)
 
     def blocks(self, part: int, first: int = 0) -> Iterator[Block]:
-        """The rows of a part in their order, from row ``first`` on, a block at a time."""
+        """The rows of a part in order, from row ``first`` on, one block at a time."""
         return map(self.change, self.source.blocks(part, first))
 
 
 def split_frame(frame: Any, targets: Sequence[str], where: str, first: int) -> Block:
-    """A block with the columns of a frame as inputs, and those of ``targets`` apart; one target is a vector."""
+    """A block with ``targets`` separated from the other columns of a frame; one target is a vector."""
     if not targets:
         return Block(frame, None, where, first)
     y = frame[targets[0]] if len(targets) == 1 else frame[list(targets)]
@@ -208,7 +207,7 @@ def split_frame(frame: Any, targets: Sequence[str], where: str, first: int) -> B
 
 
 def target_names(target: Any, columns: Sequence[Any], what: str, argument: str = "y") -> list[str]:
-    """The columns to predict, or those that another argument names, all of which must be there."""
+    """The columns that ``target`` (or the named ``argument``) lists; raises if one does not exist."""
     wanted = [] if target is None else [target] if isinstance(target, str) else list(target)
     gone = [name for name in wanted if name not in columns]
     if gone:
@@ -218,18 +217,18 @@ def target_names(target: Any, columns: Sequence[Any], what: str, argument: str =
 
 
 def block_rows(bytes_each: int) -> int:
-    """Rows that are read at once, where each takes so many bytes."""
+    """How many rows to read at once if each takes ``bytes_each`` bytes."""
     return max(1, min(BLOCK_ROWS, BLOCK_BYTES // max(1, bytes_each)))
 
 
 def _refuse_path(values: Any, name: str, is_array: bool) -> None:
     if isinstance(values, (str, os.PathLike)) or not is_array:
         raise InputError(
-            f"{name} must be an array, or a list of them, got {type(values).__name__}: open_source reads the files of "
-            'a table, numpy.load(path, mmap_mode="r") a file of an array'
+            f"{name} must be an array or a list of arrays, got {type(values).__name__}: open tables with open_source, "
+            'arrays in files with numpy.load(path, mmap_mode="r")'
         )
 
 
 def _refuse_nothing(rows: int, what: str) -> None:
     if not rows:
-        raise InputError(f"{what} has no rows: give at least one")
+        raise InputError(f"{what} has no rows: it needs at least one")

@@ -1,9 +1,9 @@
-"""Rows of a source as shuffled batches, in bounded memory and in an order that follows from a seed.
+"""Rows of a source as shuffled batches, in bounded memory and in an order that a seed decides.
 
-An epoch puts the parts in a random order, which makes one long circle of rows, and cuts it into *lanes* of one length.
-Each lane is read by one process, from its beginning to its end, a window of rows at a time; the rows of a window are
-shuffled. A batch takes the next rows of every lane. So each process reads its own files, no more than the windows of
-its lanes are held, and the batches of an epoch are the same however many processes share the lanes.
+An epoch puts the parts in random order, which makes one long circle of rows, and cuts it into *lanes* of equal length.
+One process reads each lane from beginning to end, one window of rows at a time, and shuffles each window. A batch takes
+the next rows of every lane. So each process reads its own files, holds no more than the windows of its lanes, and the
+batches of an epoch are the same however many processes share the lanes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Encode = Callable[[Block], list[Tensor]]
 
 
 class Stretch(NamedTuple):
-    """Some of the rows of a part that training sees, from ``first`` to before ``stop``."""
+    """The rows ``first`` to ``stop`` (exclusive) among those of a part that training sees."""
 
     part: int
     first: int
@@ -36,15 +36,15 @@ class Stretch(NamedTuple):
 
 
 class Stream:
-    """The rows of a source that training sees, to be read in batches.
+    """Reads the rows of a source that training sees in batches.
 
     Arguments:
         source: where the rows are.
         rules: which of them training sees.
-        seen: what a survey has found.
-        encode: makes tensors of the rows of a block: points and targets.
-        memory: bytes that the windows of a process may take, and another as much while the next ones are read.
-        lanes: how many there are; more, if there are more processes.
+        seen: the result of a survey.
+        encode: turns the rows of a block into tensors: points and targets.
+        memory: bytes for the windows of a process; loading the next windows takes as much again.
+        lanes: their number; there are more if there are more processes.
 
     >>> from stratagp.data.source import Arrays
     >>> from stratagp.data.survey import survey
@@ -80,9 +80,9 @@ class Stream:
         return StreamedBatches(self, min(batch_size, self.rows), generator, dtype, world)
 
     def read(self, stretch: Stretch) -> Iterator[list[Tensor]]:
-        """The tensors of a stretch, a block at a time."""
+        """The tensors of a stretch, one block at a time."""
         whole_part = self.kept[stretch.part] == self.source.parts[stretch.part].rows
-        row = stretch.first if whole_part else 0  # of those that training sees
+        row = stretch.first if whole_part else 0  # counts the rows that training sees
         for block in self.source.blocks(stretch.part, row):
             seen = self.rules.seen(block)
             first, stop = max(stretch.first - row, 0), min(stretch.stop - row, len(seen))
@@ -93,8 +93,7 @@ class Stream:
             if row >= stretch.stop:
                 return
         raise InputError(
-            f"{self.source.parts[stretch.part].where} has fewer rows than before: files must not change while they are "
-            "trained on"
+            f"{self.source.parts[stretch.part].where} has fewer rows than before: do not change files during training"
         )
 
 
@@ -105,14 +104,14 @@ class StreamedBatches:
         self.stream, self.size, self.generator, self.dtype, self.world = stream, size, generator, dtype, world
         self.rows, self.per_epoch = stream.rows, stream.rows // size
         count = max(stream.lanes, world.size)
-        self.sizes = [size // count + (lane < size % count) for lane in range(count)]  # rows of a batch
+        self.sizes = [size // count + (lane < size % count) for lane in range(count)]  # rows of a batch from each lane
         bytes_each = stream.row_numbers * torch.empty(0, dtype=dtype).element_size()
-        self.window = max(4 * max(self.sizes), stream.memory // (bytes_each * count))  # rows of a lane
-        self.seed, self.taken = 0, 0  # of this epoch, and batches of it
+        self.window = max(4 * max(self.sizes), stream.memory // (bytes_each * count))  # rows in a lane's window
+        self.seed, self.taken = 0, 0  # of this epoch, and its batches so far
         self._broken_off = False
 
     def epoch(self, at_most: int) -> Iterator[list[Tensor]]:
-        """This process's share of the batches of one pass over the data, at most so many."""
+        """This process's share of at most ``at_most`` batches of one pass over the data."""
         if not self._broken_off:
             own = int(torch.randint(_SEEDS, (), generator=self.generator))
             self.seed, self.taken = self.world.from_first(own), 0
@@ -130,24 +129,24 @@ class StreamedBatches:
             reader.shutdown(wait=False, cancel_futures=True)
 
     def _nothing(self) -> list[Tensor]:
-        """No rows, for a process that has no lane: batches are smaller than there are processes."""
+        """No rows, for a process without a lane: there are fewer rows in a batch than processes."""
         part = next(part for part, rows in enumerate(self.stream.kept) if rows)
         return [values[:0].to(self.dtype) for values in next(self.stream.read(Stretch(part, 0, 1)))]
 
     def stretches(self, lane: int) -> list[Stretch]:
         """The rows of a lane in this epoch.
 
-        The lanes start at a random row of the circle: those that are left over are others in each epoch.
+        The lanes start at a random row of the circle, so each epoch leaves out different rows.
         """
         random = np.random.default_rng(self.seed)
         order = random.permutation(len(self.stream.kept))
         first = int(random.integers(self.rows)) + self.per_epoch * sum(self.sizes[:lane])
         stop = first + self.per_epoch * self.sizes[lane]
         once = self._between(order, first, min(stop, self.rows))
-        return once + self._between(order, max(0, first - self.rows), stop - self.rows)  # and beyond the end
+        return once + self._between(order, max(0, first - self.rows), stop - self.rows)  # wraps past the end
 
     def _between(self, order: np.ndarray, first: int, stop: int) -> list[Stretch]:
-        """The rows from ``first`` to before ``stop`` of the parts in an order."""
+        """The rows ``first`` to ``stop`` (exclusive) of the parts in the given order."""
         kept, found = self.stream.kept, list[Stretch]()
         ends = np.cumsum([kept[part] for part in order])
         for place in range(int(np.searchsorted(ends, first, side="right")), len(order)):
@@ -159,16 +158,16 @@ class StreamedBatches:
         return found
 
     def state(self) -> dict[str, Any]:
-        """The place in the present epoch."""
+        """The position in the current epoch."""
         return {"seed": self.seed, "taken": self.taken}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Let the next epoch be the rest of the one that was broken off there."""
+        """Make the next epoch the rest of the interrupted one."""
         self.seed, self.taken, self._broken_off = state["seed"], state["taken"], True
 
 
 class _Lane:
-    """The rows of a lane, window by window; the next window is read while this one is used."""
+    """The rows of a lane, window by window; reads the next window while this one is in use."""
 
     def __init__(self, batches: StreamedBatches, number: int, first: int, reader: ThreadPoolExecutor) -> None:
         self.size, self.reader = batches.sizes[number], reader
@@ -193,7 +192,7 @@ class _Lane:
 
 
 def _windows(batches: StreamedBatches, lane: int, size: int, first: int) -> Iterator[list[Tensor]]:
-    """The windows of a lane from the ``first`` on, of ``size`` rows each (the last has fewer), shuffled."""
+    """The shuffled windows of a lane from number ``first`` on, of ``size`` rows each (the last has fewer)."""
     waiting, rows, number = list[list[Tensor]](), 0, first
     for stretch in _after(batches.stretches(lane), first * size):
         for block in batches.stream.read(stretch):
@@ -218,7 +217,7 @@ def _shuffled(window: list[Tensor], batches: StreamedBatches, lane: int, number:
 
 
 def _after(stretches: list[Stretch], rows: int) -> Iterator[Stretch]:
-    """What is left of stretches after so many rows."""
+    """What is left of stretches after ``rows`` rows."""
     for stretch in stretches:
         length = stretch.stop - stretch.first
         if rows < length:

@@ -1,7 +1,7 @@
-"""One pass over all rows: what kind the columns are, their categories, moments of targets, classes, a sample.
+"""One pass over all rows: the kinds of the columns, their categories, moments of targets, classes, a sample.
 
-The sample is the ``k`` rows with the smallest hash of their place, so that it is the same however the parts are divided
-among processes, whose surveys are merged.
+The sample is the ``k`` rows with the smallest hash of their position, so it is the same however processes, whose
+surveys are merged, divide the parts.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from stratagp.errors import InputError, RowError
 from stratagp.training.world import World
 
 SAMPLE_ROWS, HELD_ROWS = 20_000, 10_000
-MOST_CATEGORIES = 10_000  # of a column
+MOST_CATEGORIES = 10_000  # in one column
 _CLASSES = 10_000
 
 
 class Beside(Enum):
-    """What has a kind as columns have, and a name that no column has."""
+    """Things that have a kind as columns do, under a name that no column can have."""
 
     TARGET = "the target"
 
 
 @dataclass
 class Survey:
-    """What is known of all rows of a source.
+    """What is known about all rows of a source.
 
     Arguments:
-        kept: rows of each part that training sees.
-        dropped: rows left out since something in them is missing.
-        held_rows: rows that validation holds out.
-        kinds: of each column of a frame, "number", "category", "date" or "duration", and where it was first seen so; of
-            targets that are classes, "number", "text" or "truth value".
-        categories: of each column that has them; None of one with more than 10,000, such as texts.
-        moments: of targets that are numbers.
-        classes: distinct targets where they are classes, with the key and the row of one of each.
+        kept: the number of rows of each part that training sees.
+        dropped: the number of rows left out because a value is missing.
+        held_rows: the number of rows held out for validation.
+        kinds: the kind of each column of a frame ("number", "category", "date" or "duration") and where it was first
+            seen; for targets that are classes, "number", "text" or "truth value".
+        categories: those of each categorical column; None for one with more than 10,000, such as free text.
+        moments: of numeric targets.
+        classes: distinct targets of a classifier, with the key and the row of one example of each.
         sample: of the rows that training sees.
-        held: of those that it does not.
+        held: a sample of the held-out rows.
     """
 
     kept: dict[int, int] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Survey:
         return sum(self.kept.values())
 
     def merge(self, other: Survey) -> Survey:
-        """Take in what another process has seen of other parts."""
+        """Merge what another process has seen in other parts."""
         self.kept |= other.kept
         self.dropped += other.dropped
         self.held_rows += other.held_rows
@@ -88,7 +88,7 @@ class Survey:
     def note(
         self, block: Block, keys: UInt64[np.ndarray, " n"], held: Bool[np.ndarray, " n"], of_classes: bool
     ) -> None:
-        """Take in complete rows, some of which are held out."""
+        """Record complete rows, some of which are held out."""
         if is_pandas(block.X):
             for name in block.X.columns:
                 self._note_column(name, block.X[name], block)
@@ -114,20 +114,20 @@ class Survey:
             self._note_categories(name, set(categories_of(column)))
 
     def _note_labels(self, block: Block) -> None:
-        """Take in what kind the classes are, which can be put in order only where all are of one."""
+        """Record the kind of the classes, which can be sorted only if all have one kind."""
         labels = np.asarray(block.y).ravel()
         for kind, label in {_kind_of_label(label): label for label in set(labels.tolist())}.items():
             place = int((labels == label).argmax()) * len(block) // labels.size
             self._note_kind(Beside.TARGET, kind, block.where, (label, block.row(place)))
 
     def _note_kind(self, name: Any, kind: str, where: str, example: tuple[Any, int] | None = None) -> None:
-        """Take in the kind of a column; another one than before is refused, with an ``example`` and its row."""
+        """Record the kind of a column; if it differs from before, the error shows an ``example`` and its row."""
         known, first = self.kinds.setdefault(name, (kind, where))
         if known != kind:
             what = name.value if isinstance(name, Beside) else f"column {name!r}"
             word = next((f" ({value!r})" for value in self.categories.get(name) or () if _is_word(value)), "")
             found = f"{where}: {what} holds values of kind {kind!r}"
-            other = f", but of kind {known!r} in {first}{word}: let all files have the same types"
+            other = f", but of kind {known!r} in {first}{word}: give all files the same types"
             if example is None:
                 raise InputError(found + other)
             raise RowError(f"{found} ({example[0]!r} in row ", example[1], f"){other}")
@@ -141,16 +141,16 @@ class Survey:
         if label not in self.classes or key < self.classes[label][0]:
             self.classes[label] = key, block.take(np.array([row]))
         if len(self.classes) > _CLASSES:
-            raise InputError(f"y has more than {_CLASSES:,} classes: numbers are a task for a regressor")
+            raise InputError(f"y has more than {_CLASSES:,} classes: use a regressor for numbers")
 
 
 def survey(
     source: Source, rules: Rules, of_classes: bool, world: World | None = None, check: Check | None = None
 ) -> Survey:
-    """Read all rows once; each process its share of the parts.
+    """Read all rows once; each process reads its share of the parts.
 
     Arguments:
-        check: raises an :class:`~stratagp.errors.InputError` where targets cannot be learnt from.
+        check: raises an :class:`~stratagp.errors.InputError` if targets are unusable.
 
     >>> from stratagp.data.source import Arrays
     >>> found = survey(Arrays(np.arange(10.0)[:, None], np.arange(10.0)), Rules(), of_classes=False)
@@ -173,17 +173,17 @@ def survey(
         sample.drop_beyond(world.all_have(sample.own_keys()))
     whole = reduce(Survey.merge, world.all_have(found), _empty(most))
     if not whole.rows:
-        raise InputError("no row is left to train on: all are held out, or have missing values")
+        raise InputError("no rows are left to train on: all are held out or have missing values")
     source.surveyed = whole
     return whole
 
 
 def _most_rows(source: Source) -> int:
-    """Rows of a sample, at most: few where they are wide, images say, but a thousand."""
+    """The largest size of a sample: fewer rows if they are wide (images, say), but at least a thousand."""
     block = next(source.blocks(0))
     bytes_each = 8 * int(np.prod(block.X.shape[1:]))
     if not bytes_each:
-        raise InputError(f"X: {block.where} has no columns but the target: give it some to learn from")
+        raise InputError(f"X: {block.where} has no columns besides the target: add input columns")
     return max(1000, source.memory // (4 * bytes_each))
 
 
@@ -212,7 +212,7 @@ def _note_part(found: Survey, source: Source, part: int, rules: Rules, of_classe
 
 
 def _first_word(series: Any, block: Block) -> tuple[str, int] | None:
-    """Which text is no number, and its row: one word makes texts of all numbers in a column of a CSV file."""
+    """The first text that is not a number, and its row: one word in a CSV column turns all its numbers into text."""
     return next(((value, block.row(place)) for place, value in enumerate(series) if _is_word(value)), None)
 
 

@@ -1,6 +1,6 @@
-"""Whatever a user hands over as ``X`` — arrays, lists, tensors, data frames — read as named columns of one length.
+"""Reads what a user gives as ``X`` (arrays, lists, tensors, data frames) as named columns of equal length.
 
-Frames are known by what they can do, so pandas need not be installed; other libraries' frames come by ``to_pandas``.
+Frames are recognised by their methods, so pandas need not be installed; those of other libraries use ``to_pandas``.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from stratagp.errors import InputError
 
 
 class Column(NamedTuple):
-    """One column as it was given; missing entries are NaN, NaT, None or pandas' NA."""
+    """One column as given; missing entries are NaN, NaT, None or pandas' NA."""
 
-    label: str  # how messages call it: "'age'" where the name is known, else its position
+    label: str  # its name in messages: "'age'" if it has one, else its position
     values: np.ndarray  # "n", of any dtype
     declared: list[Any] | None = None  # the categories of a pandas categorical, in their order
-    codes: np.ndarray | None = None  # the place of each value among these, −1 where it is missing
+    codes: np.ndarray | None = None  # the position of each value among these, −1 if missing
 
 
 class Table(NamedTuple):
-    """Columns of one length, with their names where all of them are strings."""
+    """Columns of equal length, with their names if all of them are strings."""
 
     columns: list[Column]
     names: list[str] | None
@@ -55,7 +55,7 @@ def is_pandas(X: Any) -> bool:
 
 
 def as_array(X: Any) -> np.ndarray:
-    """A numpy array of numbers, or of objects where numbers and text are mixed; sparse data are refused."""
+    """A numpy array of numbers, or of objects where numbers and text are mixed; refuses sparse data."""
     if sparse.issparse(X) or (isinstance(X, Tensor) and X.layout is not strided):
         raise InputError("X is sparse, but a Gaussian process needs dense data: convert it with X.toarray()")
     if isinstance(X, Tensor):
@@ -69,7 +69,7 @@ def as_array(X: Any) -> np.ndarray:
 
 
 def pandas_like(X: Any) -> Any:
-    """Frames of other libraries as those of pandas; all else as it is."""
+    """Converts frames of other libraries to pandas; returns anything else as it is."""
     return X.to_pandas() if is_frame(X) and not is_pandas(X) else X
 
 
@@ -88,9 +88,7 @@ def _read_frame(frame: Any) -> Table:
         labels = [repr(str(name)) for name in names]
     else:
         odd = next(name for name in names if not isinstance(name, str))
-        raise InputError(
-            f"X has columns named by strings and by others ({odd!r}): use X.columns = X.columns.astype(str)"
-        )
+        raise InputError(f"X has column names that are not strings ({odd!r}): use X.columns = X.columns.astype(str)")
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise InputError(f"X has more than one column named {', '.join(map(repr, twice))}: rename or drop them")
@@ -104,9 +102,9 @@ def _read_series(series: Any, label: str) -> Column:
         return Column(label, series.to_numpy(dtype=np.float64, na_value=np.nan))
     if hasattr(series.dtype, "categories"):
         known, codes = series.dtype.categories.tolist(), series.cat.codes.to_numpy()
-        values = np.array([*known, None], dtype=object)  # with a last one for what is missing
+        values = np.array([*known, None], dtype=object)  # the last one marks missing values
         return Column(label, values[codes], known, codes)
-    if hasattr(series.dtype, "freq"):  # periods stand for the time at which they start
+    if hasattr(series.dtype, "freq"):  # a period counts as its start
         series = series.dt.to_timestamp()
     return Column(label, series.to_numpy())
 

@@ -1,4 +1,4 @@
-"""Targets that cannot be learnt from, found by the part and the row that they are in."""
+"""Finds targets that cannot be learnt from, and names their part and row."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from stratagp.data.source import Block
 from stratagp.errors import InputError, RowError
 
 TIMES = (datetime.date, datetime.timedelta)
-OF_TIMES = "count the days from some date, to make numbers of times"
+OF_TIMES = "convert times to numbers, such as days since a date"
 Check = Callable[[np.ndarray], Any]
-"""Raises an error where some of the targets of rows, each judged alone, are bad."""
+"""Raises an error if any of the given targets is bad; each row is judged on its own."""
 
 
 def as_numbers(y: np.ndarray) -> np.ndarray:
-    """Targets as numbers, ``n p``; others are refused.
+    """Targets as numbers, ``n p``; raises if they are not.
 
     >>> as_numbers(np.array([1, 2])).tolist()
     [[1.0], [2.0]]
@@ -31,11 +31,11 @@ def as_numbers(y: np.ndarray) -> np.ndarray:
         example = next(value for value in y.ravel().tolist() if not is_number(value))
         if isinstance(example, TIMES):
             raise InputError(f"y must hold numbers, got {example!s}: {OF_TIMES}") from None
-        raise InputError(f"y must hold numbers, got {example!r}: classes are a task for a classifier") from None
+        raise InputError(f"y must hold numbers, got {example!r}: use a classifier for classes") from None
 
 
 def refuse_targets(block: Block, among: np.ndarray, check: Check | None) -> None:
-    """Let ``check`` judge the targets of some rows of a block; an error names the part and the first bad row."""
+    """Apply ``check`` to the targets of some rows of a block; the error names the part and the first bad row."""
     if block.y is None or check is None or not len(among):
         return
     try:
@@ -47,7 +47,7 @@ def refuse_targets(block: Block, among: np.ndarray, check: Check | None) -> None
 
 
 def _said(check: Check, y: np.ndarray) -> str:
-    """What is said about targets, or nothing."""
+    """The message of the check's error, or an empty text."""
     try:
         check(y)
     except InputError as error:
@@ -56,8 +56,8 @@ def _said(check: Check, y: np.ndarray) -> str:
 
 
 def _first_bad(y: np.ndarray, check: Check) -> int:
-    """The first row that is refused, by halves."""
-    low, high = 0, len(y)  # the first is before high, and not before low
+    """The first refused row, by bisection."""
+    low, high = 0, len(y)  # low ≤ the first bad row < high
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if _said(check, y[low:middle]) else (middle, high)
@@ -65,7 +65,7 @@ def _first_bad(y: np.ndarray, check: Check) -> int:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value, or what a text says, is a number.
+    """Whether a value is a number or text that reads as one.
 
     >>> is_number("1e3"), is_number("n/a")
     (True, False)

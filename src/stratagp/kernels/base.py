@@ -48,12 +48,12 @@ def as_tensor(values: Any, name: str) -> Tensor:
         return values
     array = np.asarray(values)
     if array.dtype.kind not in "fiub":
-        raise InputError(f"{name} must hold numbers, got {array.dtype}; encode other columns as numbers first")
+        raise InputError(f"{name} must hold numbers, got {array.dtype}: encode other columns as numbers first")
     return torch.as_tensor(array if array.flags.writeable else array.copy())
 
 
 class Operators(NamedTuple):
-    """The classes that ``+``, ``*``, ``**``, ``.on`` and ``.warp`` make of kernels.
+    """The classes that ``+``, ``*``, ``**``, ``.on`` and ``.warp`` build from kernels.
 
     Those classes are kernels themselves, so the base class cannot import them: ``kernels/algebra/__init__.py`` hands
     them to :class:`Kernel`.
@@ -73,7 +73,7 @@ class Kernel(Parameterised, ABC):
     function axis on the parameters (see :meth:`replicate`) the same formula returns ``q n m``. The kernel computes in
     the precision of its parameters (float64 unless ``kernel.float()``) and converts its inputs to it.
 
-    A class says by ``differentiable`` how many mean-square derivatives the process has: 0, 1, 2 … or infinity.
+    ``differentiable`` is the number of mean-square derivatives of the process: 0, 1, 2 … or infinity.
 
     >>> from stratagp import kernels as k
     >>> kernel = k.RBF(lengthscale=0.5)
@@ -95,10 +95,10 @@ class Kernel(Parameterised, ABC):
         """The matrix of ``k(xᵢ, zⱼ)``."""
 
     def __call__(self, x: Any, z: Any = None) -> Float[Tensor, "*q n m"]:
-        """``k(x, z)``, or ``k(x, x)`` where ``z`` is left out; inputs are checked and converted first."""
+        """``k(x, z)``, or ``k(x, x)`` without ``z``; checks and converts the inputs first."""
         if not self.takes_tensors:
             if isinstance(x, (str, bytes)) or isinstance(z, (str, bytes)):
-                raise InputError("x must be a list of objects; a single text is [text]")
+                raise InputError("x must be a list of objects: pass a single text as [text]")
             return super().__call__(x, x if z is None else z)
         same = z is None or z is x
         x = self._points(x, "x")
@@ -115,7 +115,7 @@ class Kernel(Parameterised, ABC):
             if child.awaits_columns:
                 raise InputError(
                     f"{type(self).__name__}(ard=True) does not know its number of columns yet: call "
-                    f"kernel.bind({columns}) or write ard={columns}"
+                    f"kernel.bind({columns}) or pass ard={columns}"
                 )
             if child.per_column and child.raw.shape[-1] != columns:
                 raise InputError(
@@ -131,8 +131,8 @@ class Kernel(Parameterised, ABC):
     def _points(self, x: Any, name: str) -> Float[Tensor, "*q n d"]:
         x = as_tensor(x, name)
         if x.dim() not in (2, 3):
-            hint = "; a single column is x[:, None]" if x.dim() == 1 else ""
-            raise InputError(f"{name} must be points in rows, shape (n, d), got shape {tuple(x.shape)}{hint}")
+            hint = "; for a single column use x[:, None]" if x.dim() == 1 else ""
+            raise InputError(f"{name} must have one point in each row, shape (n, d), got shape {tuple(x.shape)}{hint}")
         own = next(self.parameters(), None)
         if own is not None:
             return x.to(own)
@@ -154,7 +154,7 @@ class Kernel(Parameterised, ABC):
         if functions < 1:
             raise InputError(f"functions must be at least 1, got {functions}")
         if self.functions is not None:
-            raise InputError(f"{self} has {self.functions} functions already; it cannot be replicated")
+            raise InputError(f"{self} has {self.functions} functions already and cannot be replicated again")
         for item in list(self.named_values()):
             item.parameter.replicate(functions)
         return self
@@ -162,7 +162,7 @@ class Kernel(Parameterised, ABC):
     def bind(self, columns: int | Sequence[str]) -> Kernel:
         """Tell the kernel its input columns, by number or by name; returns the kernel.
 
-        Resolves ``.on("name")`` and gives ``ard=True`` kernels one lengthscale a column. Estimators call it.
+        Resolves ``.on("name")`` and gives ``ard=True`` kernels one lengthscale per column. Estimators call it.
         """
         names = [str(i) for i in range(columns)] if isinstance(columns, int) else list(columns)
         if len(set(names)) < len(names):
@@ -209,34 +209,34 @@ class Kernel(Parameterised, ABC):
 
     @property
     def parts(self) -> list[Kernel]:
-        """The kernels that this one is made of, in order."""
+        """The kernels that make up this one, in order."""
         return [child for child in self._modules.values() if isinstance(child, Kernel)]
 
     def _adopt(self, kernels: Sequence[Kernel]) -> None:
-        """Take ``kernels`` as parts named 0, 1, …."""
+        """Register ``kernels`` as parts named 0, 1, …."""
         for i, kernel in enumerate(kernels):
             self.add_module(str(i), kernel)
 
     @property
     def differentiable(self) -> float:
-        """How many mean-square derivatives the process has; of a composed kernel, as many as its roughest part."""
+        """How many mean-square derivatives the process has; for a composed kernel, that of its roughest part."""
         return min((part.differentiable for part in self.parts), default=0)
 
     @property
     def takes_tensors(self) -> bool:
-        """Whether the inputs are points in rows, not lists of objects."""
+        """Whether the inputs are rows of numbers rather than lists of objects."""
         return all(part.takes_tensors for part in self.parts)
 
     # --- optional abilities ---
 
     def plain(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
-        """``k(x, z)`` by the formula of textbooks, in operations that torch can trace.
+        """``k(x, z)`` by the textbook formula, in operations that torch can trace.
 
-        :meth:`forward` may choose its way by the numbers that it sees, to keep every digit; this has one way, and
-        agrees with it to about eight digits. Exported graphs hold it, and
-        :func:`~stratagp.testing.check_kernel` compares the two.
+        :meth:`forward` may choose its method by the numbers that it sees, to keep every digit; this has one method and
+        agrees with it to about eight digits. Exported graphs use it, and :func:`~stratagp.testing.check_kernel`
+        compares the two.
         """
-        raise UnsupportedError(self._no("plain formula that a graph could hold"))
+        raise UnsupportedError(self._no("plain formula for an exported graph"))
 
     def terms(self, dim: int) -> list[Term]:
         """The kernel on points with ``dim`` columns as a sum of :class:`~stratagp.kernels.expectations.Term`.
@@ -303,7 +303,7 @@ class Kernel(Parameterised, ABC):
         return f"{type(self).__name__}({', '.join(filter(None, [self._settings(), describe_parameters(self)]))})"
 
     def _settings(self) -> str:
-        """Constructor arguments that are not parameters, as they are printed; empty for most kernels."""
+        """Constructor arguments that are not parameters, as printed; empty for most kernels."""
         return ""
 
     def __repr__(self) -> str:

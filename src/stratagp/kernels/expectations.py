@@ -6,7 +6,7 @@ As functions of ``x`` the RBF, linear and constant kernels, their sums and most 
 
     f(x, z) = scale · exp(−½ (x − z)ᵀ P (x − z)) · Π_l Σ_d slope_ld x_d z_d.
 
-The exponentials of two terms make one. With ``S = A + B``, pull ``p = A z + B w`` and centre ``c = S⁻¹p``,
+The exponentials of two terms combine into one. With ``S = A + B``, pull ``p = A z + B w`` and centre ``c = S⁻¹p``,
 
     (x−z)ᵀA(x−z) + (x−w)ᵀB(x−w) = (x−c)ᵀS(x−c) + (z−w)ᵀ A S⁻¹ B (z−w).
 
@@ -15,11 +15,11 @@ The first part integrates to a number, and tilts ``x`` to another Gaussian that 
     E exp(−½ (x−c)ᵀS(x−c)) = |I + ΣS|^(−½) exp(−½ (μ−c)ᵀW(μ−c)),   W = S(I + ΣS)⁻¹
     x | tilt ~ N((I + ΣS)⁻¹(μ + Σp), V),                           V = (I + ΣS)⁻¹Σ.
 
-``Σ⁻¹`` appears nowhere, so all of it holds down to ``Σ = 0``. This one formula gives psi2, every cross term
+``Σ⁻¹`` appears nowhere, so everything holds down to ``Σ = 0``. This one formula gives psi2, every cross term
 of a sum, and psi1 (the second term being 1). Exponents and averages are products of a matrix for the points
 with one for the pairs ``(z, w)``, as in ``(μ−c)ᵀW(μ−c) = [W, −2Wμ, μᵀWμ]·[ccᵀ, c, 1]``, so nothing has the
 size ``n × m × m × d``; points are centred first, to keep the digits that the expansion would lose.
-``P`` is stored as ``1 d`` where it is diagonal, and as ``d d`` otherwise.
+``P`` is stored as ``1 d`` if it is diagonal, otherwise as ``d d``.
 """
 
 from __future__ import annotations
@@ -51,9 +51,14 @@ class Term(NamedTuple):
     slopes: tuple[Float[Tensor, "*q 1 d"], ...] = ()
 
 
+<<<<<<< HEAD
 def psi0(terms: list[Term], q: Gaussian) -> Float[Tensor, "*q n"]:
     """``E k(x, x)`` of the sum of some terms."""
     return reduce(torch.add, [_at_itself(term, q) for term in terms])
+=======
+class WithExpectations(Kernel):
+    """A kernel that is a sum of :class:`Term`; a subclass provides the terms, and the expectations follow.
+>>>>>>> english
 
 
 def psi1(terms: list[Term], q: Gaussian, z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
@@ -97,13 +102,22 @@ def from_pairs(values: Float[Tensor, "*q p"]) -> Float[Tensor, "*q m m"]:
 
 
 def terms_of(kernel: Kernel, dim: int) -> list[Term]:
+<<<<<<< HEAD
     """The terms of a kernel on ``dim`` columns; an error names a kernel that has none."""
+=======
+    """The terms of a kernel on ``dim`` columns; raises for a kernel without any."""
+    if not isinstance(kernel, WithExpectations):
+        raise UnsupportedError(
+            f"{type(kernel).__name__} has no closed-form expectation under Gaussian inputs: use RBF, MetricRBF, "
+            "Linear, Constant, sums and products of them, or propagate samples instead of moments"
+        )
+>>>>>>> english
     kernel._check_columns(dim)
     return kernel.terms(dim)
 
 
 def row(value: Float[Tensor, "..."], dim: int) -> Float[Tensor, "*q 1 dim"]:
-    """A parameter as one entry for each column; it reads as ``()``, ``d``, ``q 1 1`` or ``q 1 d``."""
+    """A parameter as one entry for each column; its value is ``()``, ``d``, ``q 1 1`` or ``q 1 d``."""
     return value.expand(*value.shape[:-2], 1, dim)
 
 
@@ -115,7 +129,7 @@ def multiply(first: list[Term], second: list[Term]) -> list[Term]:
 def spread(term: Term, columns: list[int], dim: int) -> Term:
     """A term on some columns as one on all ``dim`` columns."""
     if len(set(columns)) < len(columns):
-        raise UnsupportedError(f"columns {columns} repeat, so their expectations do not factorise; name each once")
+        raise UnsupportedError(f"columns {columns} repeat, so expectations do not factorise: name each column once")
     index = torch.tensor(columns, device=term.scale.device)
     wide = _scatter(term.precision, index, dim)
     if _is_full(term.precision):
@@ -130,8 +144,8 @@ def _scatter(values: Tensor, index: Tensor, dim: int) -> Tensor:
 def _times_term(f: Term, g: Term) -> Term:
     if any(_overlap(a, b) for a in f.slopes for b in g.slopes):
         raise UnsupportedError(
-            "the expectation of a product of two linear kernels on the same column is not provided; put them "
-            "on different columns with .on(…), or keep one of them"
+            "products of two linear kernels on the same column have no expectation here: put them on different columns "
+            "with .on(…), or keep one of them"
         )
     a, b = _alike(f.precision, g.precision)
     return Term(f.scale * g.scale, a + b, f.slopes + g.slopes)
@@ -142,6 +156,15 @@ def _overlap(a: Tensor, b: Tensor) -> bool:
     return bool(((a != 0) & (b != 0)).any())
 
 
+<<<<<<< HEAD
+=======
+def _columns(q: Gaussian, z: Tensor) -> int:
+    if q.mean.shape[-1] != z.shape[-1]:
+        raise InputError(f"q.mean has {q.mean.shape[-1]} columns but z has {z.shape[-1]}: they must agree")
+    return z.shape[-1]
+
+
+>>>>>>> english
 def _at_itself(term: Term, q: Gaussian) -> Float[Tensor, "*q n"]:
     """``E f(x, x) = scale · Π_l Σ_d slope_ld (μ_d² + σ_d²)``."""
     value = term.scale * torch.ones_like(q.mean[..., :1])
@@ -182,7 +205,7 @@ def _expect(
 
 
 class _Tilt(NamedTuple):
-    """What each point brings to the products; a matrix takes ``d`` columns if it is diagonal, else ``d²``."""
+    """Each point's factor in the products; a matrix takes ``d`` columns if it is diagonal, else ``d²``."""
 
     exponent: Float[Tensor, "*q n e"]  # [−½W, Wμ, −½μᵀWμ − ½log|I + ΣS|, 1]
     affine: Float[Tensor, "*q n a"]  # [(I + ΣS)⁻¹μ, V, 1]
@@ -192,7 +215,7 @@ class _Tilt(NamedTuple):
 def _tilt(q: Gaussian, S: Tensor) -> _Tilt:
     if _is_full(S):
         K = torch.eye(S.shape[-1]).to(S) + q.var.unsqueeze(-1) * S.unsqueeze(-3)
-        inverse = torch.linalg.inv(K)  # small and harmless: the eigenvalues of K are 1 and above
+        inverse = torch.linalg.inv(K)  # small and well conditioned: the eigenvalues of K are at least 1
         W = S.unsqueeze(-3) @ inverse
         mean, weighted = _apply(inverse, q.mean), _apply(W, q.mean)
         W, V = W.flatten(-2), (inverse * q.var.unsqueeze(-2)).flatten(-2)
@@ -208,19 +231,19 @@ def _tilt(q: Gaussian, S: Tensor) -> _Tilt:
 
 
 def _match(left: tuple[Tensor, ...], right: tuple[Tensor, ...], S: Tensor) -> list[tuple[int, int]]:
-    """Which slopes of two terms depend on one another: those with a common column, one partner at most."""
+    """Which slopes of two terms depend on each other: those that share a column, with at most one partner each."""
     full = _is_full(S)
     pairs = [(i, j) for i, a in enumerate(left) for j, b in enumerate(right) if full or _overlap(a, b)]
     simple = len({i for i, _ in pairs}) == len({j for _, j in pairs}) == len(pairs)
     if not simple or (full and max(len(left), len(right)) > 1):
         raise UnsupportedError(
-            "the expectation of a product of more than two linear kernels on shared columns is not provided; "
-            "use fewer linear factors, or put them on the same columns in every part of the sum"
+            "products of more than two linear kernels on shared columns have no expectation here: use fewer linear "
+            "factors, or put them on the same columns in every part of the sum"
         )
     return pairs
 
 
-# --- small matrices, stored as ``1 d`` where they are diagonal ---
+# --- small matrices, stored as ``1 d`` if they are diagonal ---
 
 
 def _is_full(P: Tensor) -> bool:
@@ -228,7 +251,7 @@ def _is_full(P: Tensor) -> bool:
 
 
 def _alike(A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
-    """Both diagonal, or both full."""
+    """Both matrices in one layout: diagonal if both are, else full."""
     if _is_full(A) == _is_full(B):
         return A, B
     return (A, B.squeeze(-2).diag_embed()) if _is_full(A) else (A.squeeze(-2).diag_embed(), B)
@@ -239,7 +262,7 @@ def _times(x: Float[Tensor, "*qx p d"], P: Tensor) -> Float[Tensor, "*q p d"]:
 
 
 def _divide(x: Float[Tensor, "*qx p d"], S: Tensor) -> Float[Tensor, "*q p d"]:
-    """``S⁻¹x``, zero in columns on which ``S`` does not depend."""
+    """``S⁻¹x``, zero in columns where ``S`` is zero."""
     if not _is_full(S):
         return x / (S + (S == 0))
     unused = (S.diagonal(dim1=-2, dim2=-1) == 0).to(S).diag_embed()
@@ -258,7 +281,7 @@ def _outer(x: Float[Tensor, "*qx p d"], y: Float[Tensor, "*qy p d"], S: Tensor) 
 def _beside(*blocks: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """Blocks side by side, after broadcasting all axes but the last."""
     shapes = [block.shape[:-1] for block in blocks]
-    if any(shape != shapes[0] for shape in shapes):  # else not asked about: the n of a traced graph has no value
+    if any(shape != shapes[0] for shape in shapes):  # not called otherwise: the n of a traced graph has no value
         shape = torch.broadcast_shapes(*shapes)
         blocks = tuple(block.expand(*shape, block.shape[-1]) for block in blocks)
     return torch.cat(blocks, -1)

@@ -1,4 +1,4 @@
-"""Random features: a finite map φ with ``E φ(x)·φ(z) = k(x, z)``, drawn once and then a plain function.
+"""Random features: a finite map φ with ``E φ(x)·φ(z) = k(x, z)``, drawn once and fixed from then on.
 
 Every map here is a list of **terms**. A term has ``M`` draws, and draw ``m`` turns a point into an
 amplitude and a phase,
@@ -11,7 +11,7 @@ put terms side by side; in products amplitudes multiply and phases add, draw by 
 kernels has no more features than one of them. The noise of a draw is a buffer; the kernel's parameters stay
 live, and gradients reach them through the map.
 
-A kernel of one's own offers features by two methods: ``wave(x, **noise)``, which returns a :class:`Wave`, and
+A custom kernel provides features by two methods: ``wave(x, **noise)``, which returns a :class:`Wave`, and
 ``random_features``, which draws the noise and calls :func:`drawn_features`.
 """
 
@@ -63,16 +63,16 @@ class FeatureMap(nn.Module, ABC):
         """``φ(x)``, a row for each point."""
 
     def __call__(self, x: Any) -> Float[Tensor, "*q n f"]:
-        """``φ(x)`` after the points were checked and converted to the precision of the map."""
+        """``φ(x)``; checks the points and converts them to the map's precision first."""
         x = torch.as_tensor(x)
         if x.dim() not in (2, 3) or x.shape[-1] != self.dim:
-            raise InputError(f"x must be points of shape (n, {self.dim}) for this map, got {tuple(x.shape)}")
+            raise InputError(f"x must have shape (n, {self.dim}) for this map, got {tuple(x.shape)}")
         own = next(self.parameters(), None)
         return super().__call__(x if own is None else x.to(own))
 
 
 class WaveTerm(nn.Module, ABC):
-    """Draws of one wave: ``draws`` of them, with phases (``oscillates``) or without."""
+    """``draws`` random draws of one wave, with phases (``oscillates``) or without."""
 
     def __init__(self, draws: int, oscillates: bool) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class WaveTerm(nn.Module, ABC):
 
     @property
     def random(self) -> bool:
-        """Whether the draws are random, so that they may be multiplied one by one with those of another term."""
+        """Whether the draws are random, so that they can be multiplied one by one with those of another term."""
         return any(True for _ in self.buffers())
 
     @abstractmethod
@@ -94,7 +94,7 @@ class WaveTerm(nn.Module, ABC):
 
 
 class Drawn(WaveTerm):
-    """``kernel.wave(x, **noise)``: the kernel as it is now, with noise that was drawn once."""
+    """``kernel.wave(x, **noise)``: the kernel with its current values and fixed noise."""
 
     def __init__(self, kernel: Kernel, draws: int, oscillates: bool, noise: dict[str, Tensor]) -> None:
         super().__init__(draws, oscillates)
@@ -116,8 +116,8 @@ class Times(WaveTerm):
         exact = [f for f in factors if f.draws > 1 and not f.random]
         if len(draws) > 1 or len(exact) > 1:
             raise UnsupportedError(
-                "the random features of a product need as many draws of each factor: a factor with finitely "
-                "many exact features, such as a linear kernel, cannot be among them"
+                "random features of a product need equally many draws of each factor: leave out factors with finitely "
+                "many exact features, such as a linear kernel"
             )
         super().__init__(max(f.draws for f in factors), any(f.oscillates for f in factors))
         self.factors = nn.ModuleList(factors)
@@ -142,7 +142,7 @@ class After(WaveTerm):
 
 
 class Height(WaveTerm):
-    """The single feature ``g(x)``, a number a row."""
+    """The single feature ``g(x)``, one number per row."""
 
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__(1, False)
@@ -185,7 +185,7 @@ class StackedFeatures(FeatureMap):
 
 
 def drawn_features(kernel: Kernel, dim: int, draws: int, oscillates: bool = True, **noise: Tensor) -> FeatureMap:
-    """The map of a kernel with a ``wave`` method, from noise that was drawn for ``draws`` waves.
+    """The map of a kernel with a ``wave`` method, from the noise of ``draws`` waves.
 
     >>> from stratagp import kernels as k
     >>> noise = {"frequency": torch.randn(5, 2), "uniform": torch.rand(5, 1)}
@@ -196,7 +196,7 @@ def drawn_features(kernel: Kernel, dim: int, draws: int, oscillates: bool = True
 
 
 def check_request(kernel: Kernel, n_features: int, dim: int) -> None:
-    """Refuse numbers below one, and columns that the kernel was not made for."""
+    """Refuse numbers below one, and a number of columns that does not suit the kernel."""
     for name, value in (("n_features", n_features), ("dim", dim)):
         if value < 1:
             raise InputError(f"{name} must be at least 1, got {value}")
@@ -216,17 +216,17 @@ def arc_cosine_wave(
 
 
 def wave_terms(features: FeatureMap) -> list[WaveTerm]:
-    """The terms of a map, to be put beside others or multiplied by them."""
+    """The terms of a map, for sums and products."""
     if not isinstance(features, WaveFeatures):
         raise UnsupportedError(
-            "the random features of Separate and Convolved cannot enter a sum or a product of kernels: combine the "
+            "random features of Separate and Convolved cannot be part of a sum or a product of kernels: combine the "
             "kernels inside Separate or Convolved instead"
         )
     return [term for term in features.terms if isinstance(term, WaveTerm)]
 
 
 def multiplied(maps: Sequence[FeatureMap]) -> FeatureMap:
-    """The map of a product of kernels: draws multiply one by one, and sums among the factors are multiplied out."""
+    """The map of a product of kernels: draws multiply one by one, and sums among the factors are expanded."""
     products = itertools.product(*(wave_terms(m) for m in maps))
     return WaveFeatures(maps[0].dim, [Times(factors) for factors in products])
 

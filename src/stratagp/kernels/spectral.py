@@ -8,7 +8,7 @@ features need draws of ``ω``. For a kernel of the scaled distance with unit len
     rational quadratic α   ω = g √s,          s ~ Gamma(α, rate α)
     compact support        ω = |ω| g/|g|,     |ω| from its distribution function, by quadrature
 
-Draws are functions of standard normal and uniform numbers that are kept, so that they move smoothly with ν
+Draws are functions of stored standard normal and uniform numbers, so they move smoothly with ν
 and α.
 """
 
@@ -32,7 +32,7 @@ _LAST, _STEP, _NODES = 200.0, 0.1, 200  # the grid of radial frequencies and the
 
 
 def normal(rows: int, columns: int, generator: Rng) -> Float[Tensor, "rows columns"]:
-    """Standard normal numbers in double precision, where the generator lives."""
+    """Standard normal numbers in double precision, on the generator's device."""
     device = "cpu" if generator is None else generator.device
     return torch.randn(rows, columns, generator=generator, dtype=torch.float64, device=device)
 
@@ -95,7 +95,7 @@ def _radial_distribution(profile: Callable[[Tensor], Tensor], dim: int) -> tuple
 
 
 class _LogGammaQuantile(torch.autograd.Function):
-    """``y = log x`` with ``F(x; a) = u``, F being the distribution function of Gamma(a, rate 1).
+    """``y = log x`` with ``F(x; a) = u``, where F is the distribution function of Gamma(a, rate 1).
 
     ``log F`` is concave in ``y``, so Newton's method increases to the root from below; ``F ≤ xᵃ/Γ(a+1)``
     gives a start below it. The derivative is ``dy/da = −(∂ log F/∂a)/(∂ log F/∂y)``, with the numerator
@@ -110,7 +110,7 @@ class _LogGammaQuantile(torch.autograd.Function):
             log_cdf = _log_cdf(y, a64)
             step = (u64.log() - log_cdf) / _slope(y, a64, log_cdf)
             y = y + step
-            if bool((step.abs() <= 1e-8).all()):  # the error is of the order of its square
+            if bool((step.abs() <= 1e-8).all()):  # the error is of the order of the step squared
                 break
         ctx.save_for_backward(y, a)
         return y.to(u.dtype)

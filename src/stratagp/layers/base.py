@@ -1,4 +1,4 @@
-"""What a layer is: it maps points to beliefs, knows its cost, and can draw one whole function."""
+"""What a layer is: it maps points to beliefs, has a cost, and can draw one whole function."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Belief = Tensor | Gaussian | Mixture
 
 
 class CovarianceName:
-    """What errors call the covariance of some points; the kernel is put into words only when one is raised."""
+    """The name of a covariance in errors; the kernel is described only when an error is raised."""
 
     def __init__(self, points: str, kernel: Kernel) -> None:
         self.points, self.kernel = points, kernel
@@ -28,7 +28,7 @@ class CovarianceName:
 
 
 def with_jitter(k: Float[Tensor, "*q m m"], share: float) -> Float[Tensor, "*q m m"]:
-    """``k`` with a share of its mean diagonal added to the diagonal."""
+    """``k`` with ``share`` times its mean diagonal added to the diagonal."""
     noise = share * k.diagonal(dim1=-2, dim2=-1).mean(-1, keepdim=True)
     return k + torch.diag_embed(noise.expand(k.shape[:-1]))
 
@@ -56,4 +56,4 @@ class Layer(Parameterised, ABC):
 
     @abstractmethod
     def draw(self, generator: torch.Generator | None = None) -> Callable[[Tensor], Tensor]:
-        """One function drawn from the layer, the same wherever it is asked."""
+        """One whole function drawn from the layer."""

@@ -2,14 +2,14 @@
 
 The frequencies of a kernel with lengthscales ``ℓ`` are ``ω = (g ∘ 1/ℓ) c`` with ``g ~ N(0, I)``, and a factor ``c``
 that is 1 for the RBF and the arc-cosine kernels, and ``1/√s``, ``s ~ Gamma(ν, rate ν)``, for a Matérn kernel: they are
-Gaussian given ``s``, and a Student t without it. What is drawn here is ``g``, and uniform numbers that ``s`` is a
-quantile of:
+Gaussian given ``s``, and a Student t without it. This module draws ``g``, and uniform numbers of which
+``s`` is a quantile:
 
     independent    rows of normal numbers
-    orthogonal     blocks of ``d`` rows at right angles to each other, with the lengths of independent ones
+    orthogonal     blocks of ``d`` orthogonal rows with the lengths of independent ones
     quasi          a scrambled Sobol sequence, through the normal quantiles
 
-Each row alone has the same distribution in all three, so that the estimate of the kernel is unbiased.
+Each single row has the same distribution in all three, so the estimate of the kernel is unbiased.
 
 Reference: Yu, Suresh, Choromanski, Holtmann-Rice and Kumar, Orthogonal random features, 2016.
 """
@@ -63,7 +63,7 @@ def spread(kernel: Kernel, uniform: Float[Tensor, "f 1"]) -> Float[Tensor, "f 1"
 
 
 def root_precision(kernel: Any, dim: int) -> Float[Tensor, " c"]:
-    """The standard deviation of a frequency in each column, ``1/ℓ``; ``√bias`` for the column of ones after them."""
+    """The standard deviation of a frequency in each column, ``1/ℓ``, followed by ``√bias`` for a column of ones."""
     inverse = (1 / kernel.lengthscale).expand(dim)
     bias = kernel.bias if isinstance(kernel, ArcCosine) else None
     return inverse if bias is None else torch.cat([inverse, bias.sqrt().reshape(1)])
@@ -72,21 +72,21 @@ def root_precision(kernel: Any, dim: int) -> Float[Tensor, " c"]:
 def check_kernel(kernel: Kernel) -> None:
     """Refuse kernels whose frequencies are not a Gaussian times a known factor."""
     if not isinstance(kernel, (RBF, Matern, ArcCosine)):
-        raise InputError(f"kernel must be an RBF, a Matern or an ArcCosine, whose features are known, got {kernel}")
+        raise InputError(f"kernel must be an RBF, Matern or ArcCosine, which have known features, got {kernel}")
     if kernel.functions is not None:
         raise InputError("kernel must not have a function axis: all functions of a layer share their frequencies")
     if isinstance(kernel, ArcCosine) and kernel.depth > 1:
-        raise InputError(f"kernel must have depth 1, got {kernel.depth}: put several layers on top of each other")
+        raise InputError(f"kernel must have depth 1, got {kernel.depth}: use several layers instead")
     if isinstance(kernel, Matern) and isinstance(kernel.nu, Tensor):
-        raise InputError("kernel must have a fixed nu: give a number, as in Matern(nu=1.5)")
+        raise InputError("kernel must have a fixed nu: pass a number, as in Matern(nu=1.5)")
 
 
 def _orthogonal(normal: Float[Tensor, "s n dim"], generator: Rng) -> Float[Tensor, "s n dim"]:
-    """Rows with the lengths of those given, in directions that are orthogonal in each block of ``dim``."""
+    """Rows with the given lengths, in directions that are orthogonal in each block of ``dim``."""
     samples, n, dim = normal.shape
     blocks = torch.randn(samples, -(-n // dim), dim, dim, generator=generator, dtype=normal.dtype)
     q, r = torch.linalg.qr(blocks)
-    q = q * r.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]  # so that all rotations are equally likely
+    q = q * r.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]  # makes all rotations equally likely
     return q.mT.flatten(1, 2)[:, :n] * normal.norm(dim=-1, keepdim=True)
 
 

@@ -19,15 +19,15 @@ _EPS = 1e-8  # added to variances; features of a network with bounded norms may 
 
 
 class Features(Layer):
-    """``h(x)`` by any torch module, standardised over the data and bounded, so that a grid can carry them.
+    """``h(x)`` by any torch module, standardised over the data and bounded, so that they fit on a grid.
 
-    The features pass a batch normalisation without free parameters and ``b tanh(h / b)``, which is the identity for
-    most of them and never leaves ``±b``. In training mode the batch's own moments are used, in evaluation mode
-    running averages, which dropout before a batch normalisation sets off: :meth:`settle` takes them anew without it.
+    The features pass through a batch normalisation without free parameters and ``b tanh(h / b)``, which is nearly the
+    identity for most of them and never leaves ``±b``. Training mode uses the batch's own moments, evaluation mode
+    running averages. Dropout before a batch normalisation biases these: :meth:`settle` takes them again without it.
 
     Arguments:
-        network: a module from rows to ``outputs`` features.
-        outputs: how many features.
+        network: a module that maps rows to ``outputs`` features.
+        outputs: the number of features.
         bound: ``b``, in standard deviations; None leaves the features as they are.
 
     >>> layer = Features(nn.Linear(3, 2), outputs=2).eval()
@@ -38,12 +38,12 @@ class Features(Layer):
     def __init__(self, network: nn.Module, outputs: int, bound: float | None = 3.0) -> None:
         super().__init__()
         if bound is not None and not bound > 0:
-            raise InputError(f"bound must be positive, or None for features as they are, got {bound}")
+            raise InputError(f"bound must be positive, or None for unbounded features, got {bound}")
         self.network, self.outputs, self.bound = network, outputs, bound
         self.moments = nn.Identity() if bound is None else nn.BatchNorm1d(outputs, eps=_EPS, affine=False)
 
     def forward(self, x: Any) -> Float[Tensor, "n q"]:
-        """The features of rows ``n …``: points, images, or whatever the network takes."""
+        """The features of rows ``n …``: points, images, or anything that the network takes."""
         features = self.network(x)
         if features.dim() != 2 or features.shape[1] != self.outputs:
             raise InputError(
@@ -57,22 +57,22 @@ class Features(Layer):
 
     @torch.no_grad()
     def settle(self, x: Float[Tensor, "n ..."], chunk: int = 4096) -> None:
-        """Take the stored moments of all batch normalisations anew, from rows ``n …`` and with dropout at rest.
+        """Recompute the stored moments of all batch normalisations from rows ``n …``, without dropout.
 
-        Moments gathered in training are those of units that dropout has thinned out, and of weights that have changed
-        since; evaluation mode would use them for whole units. Here each becomes the plain average over chunks of
-        the rows, of ``chunk`` rows at most or nearly, in the network's normalisations and in the layer's own. A chunk
-        holds every ``c``-th row, so that rows may be sorted. Modes, parameters and gradients stay as they are.
+        Moments from training are those of units thinned by dropout and of weights that have changed since; evaluation
+        mode would apply them to whole units. Here each becomes the plain average over chunks of at most (or nearly)
+        ``chunk`` rows, in the network's normalisations and in the layer's own. A chunk takes every ``c``-th row, so
+        rows may be sorted. Modes, parameters and gradients do not change.
         """
         if chunk < 2 or len(x) < 2:
-            raise InputError(f"settle needs x and chunk of two rows or more, got {len(x)} rows and chunk={chunk}")
+            raise InputError(f"settle needs at least two rows in x and chunk ≥ 2, got {len(x)} rows and chunk={chunk}")
         chunks = min(-(-len(x) // chunk), len(x) // 2)
         with _gathering(self):
             for first in range(chunks):
                 self(x[first::chunks])
 
     def kl(self) -> Float[Tensor, ""]:
-        """Zero: the network is a point."""
+        """Zero: the network is a point estimate."""
         return torch.zeros(())
 
     def draw(self, generator: torch.Generator | None = None) -> Callable[[Tensor], Tensor]:
@@ -83,9 +83,9 @@ class Features(Layer):
 
 @contextmanager
 def _gathering(layer: nn.Module) -> Iterator[None]:
-    """Empty the stored moments of all batch normalisations, which alone train meanwhile, with a plain average.
+    """Reset the stored moments of all batch normalisations and let only these train meanwhile, with a plain average.
 
-    Where the rows fail, the moments are those of before.
+    If evaluating the rows fails, the earlier moments are restored.
     """
     norms = [part for part in layer.modules() if isinstance(part, _BatchNorm) and part.running_mean is not None]
     modes = [(part, part.training) for part in layer.modules()]

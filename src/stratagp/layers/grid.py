@@ -1,15 +1,15 @@
-"""Gaussian processes on regular grids, read off by local interpolation.
+"""Gaussian processes on regular grids, evaluated by local interpolation.
 
 Each latent function has values ``u`` on a grid, ``u = L v`` with ``K = L Lᵀ`` of the grid points and whitened ``v``; at
 a row they are interpolated, ``f(xₙ) = wₙᵀ u``, with four weights for each axis (Wilson et al. 2016). On a grid of
-several axes all parts are Kronecker products: ``K = ⊗ K_d``, ``q(v) = N(μ, ⊗ T_d T_dᵀ)``, ``w = ⊗ w_d``. So
+several axes every part is a Kronecker product: ``K = ⊗ K_d``, ``q(v) = N(μ, ⊗ T_d T_dᵀ)``, ``w = ⊗ w_d``. So
 
     mean = wᵀ (⊗ L_d) μ,        var = Π_d w_dᵀ (L_d T_d)(L_d T_d)ᵀ w_d.
 
-As in the paper nothing is added for what the grid does not tell of the function, which is little where the spacing
-is below a lengthscale; with ``conditional`` its variance ``k − wᵀ K w`` is.
+As in the paper, nothing is added for the part of the function that the grid does not determine, which is small if the
+spacing is below a lengthscale; ``conditional`` adds its variance ``k − wᵀ K w``.
 
-Stationary kernels have Toeplitz matrices on a grid, so that one column of them is computed.
+Stationary kernels have Toeplitz matrices on a grid, so only one column of them is computed.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ class Grid(Layer):
     """``q`` latent functions on grids of ``D`` axes; function ``j`` sees columns ``jD … (j+1)D − 1`` of the points.
 
     Arguments:
-        kernel: a covariance of one column, for all functions or with a function axis; a list of them, one for each
-            axis, where there are several.
-        grids: a :class:`RegularGrid` for each axis, or one.
-        functions: how many functions.
-        posterior: the belief about the whitened grid values: a :class:`FullGaussian` on one axis and a
-            :class:`KroneckerGaussian` on several where it is left out.
-        conditional: whether the variance that the grid does not tell of is added.
-        jitter: added to the diagonals of ``K_d``, as a share of their mean.
+        kernel: a covariance of one column, for all functions or with a function axis; if there are several axes, a list
+            with one for each.
+        grids: a :class:`RegularGrid`, or one for each axis.
+        functions: the number of functions.
+        posterior: the belief about the whitened grid values; by default a :class:`FullGaussian` on one axis and a
+            :class:`KroneckerGaussian` on several.
+        conditional: whether to add the variance that the grid does not capture.
+        jitter: added to the diagonals of ``K_d``, relative to their mean.
 
-    Values beyond the bounds of a grid are moved to them.
+    Values beyond the bounds of a grid are moved to the bounds.
 
     >>> from stratagp import kernels as k
     >>> layer = Grid(k.RBF(), RegularGrid(-1.0, 1.0, size=20), functions=3)
@@ -72,9 +72,7 @@ class Grid(Layer):
         self.grids = [grids] if isinstance(grids, RegularGrid) else list(grids)
         self.kernels = nn.ModuleList([kernel] if isinstance(kernel, Kernel) else list(kernel))
         if len(self.kernels) != len(self.grids) or not self.grids:
-            raise InputError(
-                f"{len(self.grids)} grids need as many kernels, one for each axis: got {len(self.kernels)}"
-            )
+            raise InputError(f"kernel must have one entry for each of {len(self.grids)} grids, got {len(self.kernels)}")
         own = {size for size in (each.functions for each in self._kernels) if size is not None}
         if own - {functions}:
             raise InputError(f"the kernel has {own.pop()} functions, but functions={functions}")
@@ -99,7 +97,7 @@ class Grid(Layer):
         return Gaussian(mean.unflatten(0, shape), var.clamp_min(LEAST_VARIANCE).unflatten(0, shape))
 
     def kl(self) -> Float[Tensor, ""]:
-        """``KL(q(v) ‖ N(0, I))``, which is that of the grid values."""
+        """``KL(q(v) ‖ N(0, I))``, which equals that of the grid values."""
         return self.posterior.kl()
 
     def factors(self) -> list[Float[Tensor, "*q m m"]]:
@@ -108,15 +106,15 @@ class Grid(Layer):
         return [cholesky(self._covariance(d), name) for d, name in enumerate(names)]
 
     def draw(self, generator: torch.Generator | None = None, n_features: int = 1000) -> Callable[[Tensor], Tensor]:
-        """One function: grid values drawn and interpolated.
+        """One function: interpolates drawn grid values.
 
-        With ``conditional``, what a prior draw from random features has beside its own interpolation is added.
+        With ``conditional``, adds what a prior draw from random features has beyond its own interpolation.
         """
         with torch.no_grad():
             return _Function(self, generator, n_features)
 
     def start_as_identity(self, scale: float) -> None:
-        """Let each function of one column be that column, with whitened values known to ``scale``."""
+        """Set each function of one column to that column, with whitened values of standard deviation ``scale``."""
         with torch.no_grad():
             points = self.grids[0].points.to(self.posterior.mean.device)
             whitened = torch.linalg.solve_triangular(self.factors()[0], points[:, None], upper=False).squeeze(-1)
@@ -142,7 +140,7 @@ class Grid(Layer):
         return x.unflatten(-1, (q, d))
 
     def _covariance(self, axis: int) -> Float[Tensor, "*q m m"]:
-        """``K_d`` with its jitter; from its first column where it is a Toeplitz matrix."""
+        """``K_d`` with its jitter; from its first column if it is a Toeplitz matrix."""
         kernel, points = self._kernels[axis], self.grids[axis].points[:, None]
         points = points.to(self.posterior.mean.device)
         k = toeplitz(kernel(points[:1], points).squeeze(-2)) if isinstance(kernel, Stationary) else kernel(points)
@@ -156,7 +154,7 @@ class Grid(Layer):
         return [self.posterior.scale] if isinstance(self.posterior, FullGaussian) else list(self.posterior.scales)
 
     def _rows(self, x: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """For each axis the cells of all rows and functions, and shares of them."""
+        """For each axis, the cells of all rows and functions, and the positions within them."""
         axes = self.columns(x).flatten(0, -3).unbind(-1)
         return [cells_of(column, grid) for column, grid in zip(axes, self.grids, strict=True)]
 
@@ -179,13 +177,13 @@ class Grid(Layer):
     def _conditional_variance(
         self, factors: list[Tensor], x: Tensor, rows: list[tuple[Tensor, Tensor]]
     ) -> Float[Tensor, "n q"]:
-        """``k − wᵀ K w``, what the grid does not tell; interpolation may overstate ``wᵀ K w``, so not below zero."""
+        """``k − wᵀ K w``, which the grid does not capture; at least zero, as interpolation may overstate ``wᵀ K w``."""
         found = self._variance(factors, rows)
         prior = reduce(torch.mul, [self._prior_variance(axis, x) for axis in range(len(self.grids))])
         return (prior.to(found) - found).clamp_min(0)
 
     def _prior_variance(self, axis: int, x: Tensor) -> Float[Tensor, "#n #q"]:
-        """``k_d(x, x)`` in the rows' own columns, moved to the bounds; of a stationary kernel one number a function."""
+        """``k_d(x, x)`` in the rows' own columns, moved to the bounds; one number per function if stationary."""
         kernel, grid = self._kernels[axis], self.grids[axis]
         if isinstance(kernel, Stationary):
             return kernel.diag(torch.zeros(1, 1, dtype=torch.float64, device=x.device)).reshape(1, -1)
@@ -195,11 +193,11 @@ class Grid(Layer):
     def _check_posterior(self, functions: int, sizes: list[int]) -> None:
         kinds = (FullGaussian,) if len(sizes) == 1 else (KroneckerGaussian,)
         if not isinstance(self.posterior, kinds):
-            raise InputError(f"a grid of {len(sizes)} axes needs a {kinds[0].__name__}, got {self.posterior}")
+            raise InputError(f"posterior must be a {kinds[0].__name__} for {len(sizes)} axes, got {self.posterior}")
         own = [self.posterior.shape[1]] if len(sizes) == 1 else list(self.posterior.sizes)
         if own != sizes or self.posterior.shape[0] != functions:
             raise InputError(
-                f"the posterior is about {self.posterior.shape[0]} functions on {own} points, but there are "
+                f"the posterior has {self.posterior.shape[0]} functions on {own} points, but the grid has "
                 f"{functions} on {sizes}"
             )
 
@@ -207,8 +205,8 @@ class Grid(Layer):
 class _Function:
     """A drawn function in float64, from a copy of the layer, so that later training does not change it.
 
-    What the grid does not tell is ``s(x) ρ(x)ᵀω / |ρ(x)|`` for the conditional standard deviation ``s``, random weights
-    ``ω`` and ``ρ = φ(x) − Σ w φ(z)``, the part of random features that interpolation misses.
+    What the grid does not capture is ``s(x) ρ(x)ᵀω / |ρ(x)|`` with the conditional standard deviation ``s``, random
+    weights ``ω`` and ``ρ = φ(x) − Σ w φ(z)``, the part of random features that interpolation misses.
     """
 
     def __init__(self, layer: Grid, generator: torch.Generator | None, n_features: int) -> None:
@@ -236,7 +234,7 @@ class _Function:
         return found.unflatten(0, x.shape[:-1]).to(x)
 
     def _inside(self, columns: Float[Tensor, "q n d"]) -> Float[Tensor, "q n d"]:
-        """The rows of each function, with values beyond the bounds of a grid moved to them."""
+        """The rows of each function, with values beyond the bounds of a grid moved to the bounds."""
         axes = zip(columns.unbind(-1), self.layer.grids, strict=True)
         return torch.stack([column.clamp(grid.low, grid.high) for column, grid in axes], -1)
 

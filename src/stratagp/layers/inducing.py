@@ -4,11 +4,11 @@ With ``Kzz = L Lᵀ`` and whitened inducing values ``v = L⁻¹u``, ``A = L⁻¹
 
     f(xₙ) = m(xₙ) + aₙᵀv + N(0, kₙₙ − |aₙ|²).
 
-**Precision.** All that has a row for each point is computed in the precision of the points, float32 in stochastic
-training. ``Kzz`` and its factor are in that precision too where no pivot of the factor is small, and in float64
-otherwise. Parameters are kept in float64 unless the module is moved, and cast inside the graph.
-Rounding in ``Kzx`` is amplified by ``L⁻¹``, so the layer always adds a fixed ``jitter`` (a share of the mean variance)
-to ``Kzz``: then ``|L⁻¹| ≤ jitter^(−½)``. The inducing values are those of the process with a little noise,
+**Precision.** Everything with a row for each point is computed in the precision of the points, float32 in stochastic
+training. ``Kzz`` and its factor are in that precision too if no pivot of the factor is small, otherwise in float64.
+Parameters are kept in float64 unless the module is moved, and cast inside the graph.
+``L⁻¹`` amplifies rounding in ``Kzx``, so the layer always adds a fixed ``jitter`` (relative to the mean variance) to
+``Kzz``: then ``|L⁻¹| ≤ jitter^(−½)``. The inducing values are those of the process with a little noise,
 ``u = f(z) + N(0, jitter)``, and the bound remains a bound. The jitter does not depend on the precision, because
 ``q(v)`` belongs to the factor it was trained with.
 
@@ -16,8 +16,8 @@ to ``Kzz``: then ``|L⁻¹| ≤ jitter^(−½)``. The inducing values are those 
 
     ∂Kzx = L⁻ᵀ G,        ∂Kzz = −L⁻ᵀ P L⁻¹,
 
-because ``LᵀL̄`` and ``−G Aᵀ`` agree in their lower triangles: one product less than through the factor's own gradient.
-Only the symmetric part of ``∂Kzz`` has a meaning, as ``Kzz`` moves symmetrically; it is not made symmetric.
+because ``LᵀL̄`` and ``−G Aᵀ`` agree in their lower triangles. This saves a product over the factor's own gradient.
+Only the symmetric part of ``∂Kzz`` matters, because ``Kzz`` moves symmetrically; it is not symmetrised.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ _SMALLEST_PIVOT = 1e-3
 
 
 class Inducing(Layer):
-    """``q`` latent functions ``f ~ GP(mean, kernel)``, known through a posterior of their values at ``z``.
+    """``q`` latent functions ``f ~ GP(mean, kernel)``, known through a posterior over their values at ``z``.
 
     Arguments:
         kernel: one covariance for all functions, or one with a function axis (``kernel.replicate(q)``).
-        z: inducing points ``m d`` for all functions or ``q m d``, learnt unless given as a parameter that is fixed.
-        posterior: the belief about the whitened inducing values; a :class:`FullGaussian` where it is left out.
+        z: inducing points ``m d`` for all functions or ``q m d``, learnt unless given as a fixed parameter.
+        posterior: the belief about the whitened inducing values; by default a :class:`FullGaussian`.
         mean: the prior mean of all functions, a :class:`~stratagp.means.Mean` or torch module from ``n d`` to ``n``.
-        functions: how many functions, where neither the kernel, ``z`` nor a posterior tells; 1 if it is left out.
-        jitter: noise of the inducing values, as a share of their mean prior variance.
+        functions: the number of functions, if neither the kernel, ``z`` nor a posterior sets it; 1 by default.
+        jitter: noise of the inducing values, relative to their mean prior variance.
 
     >>> from stratagp import kernels as k
     >>> layer = Inducing(k.RBF(), torch.linspace(0, 1, 5)[:, None], functions=2)
@@ -75,7 +75,7 @@ class Inducing(Layer):
     ) -> None:
         super().__init__()
         if not kernel.takes_tensors:
-            raise InputError("Inducing needs a kernel over points in rows; for objects use kernel.cached(objects)")
+            raise InputError("Inducing needs a kernel over rows of numbers: for objects use kernel.cached(objects)")
         if jitter < 0:
             raise InputError(f"jitter must not be negative, got {jitter}")
         self.kernel = kernel
@@ -85,7 +85,7 @@ class Inducing(Layer):
         _check_sizes(self.posterior, self.z, {own, functions} - {None})
         self.mean = Zero() if mean is None else mean
         self.jitter = jitter
-        self._single = True  # whether Kzz was well conditioned when last seen
+        self._single = True  # whether Kzz was well conditioned last time
 
     @property
     def functions(self) -> int:
@@ -93,30 +93,26 @@ class Inducing(Layer):
         return self.posterior.shape[0]
 
     def factor(self) -> Float[Tensor, "*q m m"]:
-        """The lower Cholesky factor of ``k(z, z)`` with its jitter, in float64: the costly part that all rows share."""
+        """The lower Cholesky factor of ``k(z, z)`` with its jitter, in float64: expensive, but shared by all rows."""
         return cholesky(self._inducing_covariance(), self._name())
 
     def whitener(self) -> Float[Tensor, "*q m m"]:
-        """``L⁻¹`` without a graph, in float64: what predictions of many batches share."""
+        """``L⁻¹`` without a graph, in float64, shared by predictions of many batches."""
         with torch.no_grad():
             return lower_inverse(self.factor())
 
     def forward(self, x: Any, whitener: Float[Tensor, "*q m m"] | None = None) -> Gaussian | Mixture:
         """The belief at points ``*s n d``, each part ``*s n q``; at a Gaussian over points, its moments.
 
-        ``whitener`` is :meth:`whitener` where it is known, for predictions: gradients would not pass through it.
+        ``whitener`` is the result of :meth:`whitener`, for predictions only: gradients do not pass through it.
         """
         if whitener is not None and torch.is_grad_enabled():
-            raise InputError(
-                "a known whitener is for predictions: call the layer inside torch.no_grad(), or without it"
-            )
+            raise InputError("whitener is for predictions only: call the layer inside torch.no_grad(), or without it")
         if isinstance(x, Gaussian):
             return self._expected(x)
         x = as_tensor(x, "x")
         if x.dim() < 2 or x.shape[-1] != self.z.shape[-1]:
-            raise InputError(
-                f"x must be points (n, {self.z.shape[-1]}), as z has that many columns, got {tuple(x.shape)}"
-            )
+            raise InputError(f"x must have shape (n, {self.z.shape[-1]}), with the columns of z, got {tuple(x.shape)}")
         x = x if x.is_floating_point() else x.double()
         belief = self._rows(x.flatten(0, -2), whitener)
         if isinstance(belief, Gaussian):
@@ -124,7 +120,7 @@ class Inducing(Layer):
         return Mixture(belief.log_weights, Gaussian(*(part.unflatten(1, x.shape[:-1]) for part in belief.parts)))
 
     def weights(self) -> Weights:
-        """What beliefs at uncertain points share."""
+        """What all beliefs at uncertain points share."""
         return weights_of(self.z.double(), self.factor(), self.posterior)
 
     def kl(self) -> Float[Tensor, ""]:
@@ -146,9 +142,9 @@ class Inducing(Layer):
         return CovarianceName("the inducing points", self.kernel)
 
     def _whitening(self, dtype: torch.dtype) -> tuple[Float[Tensor, "*q m m"], Float[Tensor, "*q m m"]]:
-        """``Kzz`` with a graph, and ``L⁻¹`` in the precision ``dtype``; both are computed in it where it suffices.
+        """``Kzz`` with a graph, and ``L⁻¹`` in the precision ``dtype``; both are computed in it if that suffices.
 
-        What was badly conditioned a step before is tried in single precision only where float64 says that it suffices.
+        If the matrix was ill-conditioned a step ago, single precision is used only if float64 shows that it suffices.
         """
         tried = self._single or dtype == torch.float64
         found = self._whitening_in_single() if dtype == torch.float32 and tried else None
@@ -162,7 +158,7 @@ class Inducing(Layer):
         return (kzz, lower_inverse(factor).to(dtype)) if found is None else found
 
     def _whitening_in_single(self) -> tuple[Float[Tensor, "*q m m"], Float[Tensor, "*q m m"]] | None:
-        """The same in float32, where it suffices."""
+        """The same in float32, or None if that does not suffice."""
         kzz = self._inducing_covariance(torch.float32)
         factor, failed = torch.linalg.cholesky_ex(kzz.detach())
         suffices = not failed.any() and _is_well_conditioned(factor)
@@ -187,7 +183,7 @@ class Inducing(Layer):
 class _Whiten(torch.autograd.Function):
     """``A = L⁻¹ Kzx``, given ``Kzz`` and ``L⁻¹``, with the gradients stated above.
 
-    By products with the inverse of the factor, at several times the speed of a triangular solver.
+    Uses products with the inverse of the factor, several times faster than a triangular solver.
     """
 
     @staticmethod
@@ -276,19 +272,19 @@ def _is_well_conditioned(factor: Float[Tensor, "*q m m"]) -> bool:
 
 
 def _functions(kernel: Kernel, z: Tensor) -> int | None:
-    """How many functions the kernel and the points speak of, or None where both are shared."""
+    """The number of functions of the kernel and the points, or None if all functions share both."""
     if z.dim() not in (2, 3) or not z.numel():
-        raise InputError(f"z must be inducing points (m, d), or (q, m, d) for each function, got {tuple(z.shape)}")
+        raise InputError(f"z must have shape (m, d), or (q, m, d) with points for each function, got {tuple(z.shape)}")
     own = {size for size in (kernel.functions, len(z) if z.dim() == 3 else None) if size is not None}
     if len(own) > 1:
-        raise InputError(f"the kernel has {kernel.functions} functions, but z has points for {len(z)}")
+        raise InputError(f"kernel has {kernel.functions} functions, but z has points for {len(z)}")
     return own.pop() if own else None
 
 
 def _check_sizes(posterior: Posterior, z: Tensor, functions: set[int | None]) -> None:
     q, m = posterior.shape
     if m != z.shape[-2]:
-        raise InputError(f"the posterior is about {m} inducing values, but z has {z.shape[-2]} points")
+        raise InputError(f"posterior has {m} inducing values, but z has {z.shape[-2]} points")
     if functions - {q}:
         other = max(size for size in functions - {q} if size is not None)
-        raise InputError(f"the posterior is about {q} functions, but the kernel, z or functions say {other}")
+        raise InputError(f"posterior has {q} functions, but the kernel, z or functions says {other}")

@@ -1,4 +1,4 @@
-"""An inducing layer read at uncertain points, in closed form by the expectations of its kernel.
+"""An inducing layer at uncertain points, in closed form by the expectations of its kernel.
 
 For ``x ~ N(μ, Σ)`` with the psi statistics of :mod:`stratagp.kernels.expectations`, ``Kzz = L Lᵀ``, whitened inducing
 values of mean ``m`` and covariance ``S``, ``a = L⁻ᵀm`` and ``W = L⁻ᵀ(S + mmᵀ − I)L⁻¹``,
@@ -6,7 +6,7 @@ values of mean ``m`` and covariance ``S``, ``a = L⁻ᵀm`` and ``W = L⁻ᵀ(S 
     E f(x) = ψ₁ᵀa,        var f(x) = ψ₀ + Σᵢⱼ Wᵢⱼ ψ₂ᵢⱼ − (ψ₁ᵀa)².
 
 A prior mean ``c + w·x`` adds ``c + w·μ`` to the first and ``wᵀΣw + 2 (E[(w·x) k(x, z)]ᵀa − (w·μ) ψ₁ᵀa)`` to the second.
-The moments are exact; the distribution they belong to is a mixture over ``x`` that is not Gaussian. All is computed in
+The moments are exact; their distribution is a mixture over ``x`` that is not Gaussian. Everything is computed in
 float64, because ``W`` is as large as ``Kzz⁻¹``.
 """
 
@@ -29,7 +29,7 @@ from stratagp.means import Constant, Polynomial, Zero
 from stratagp.posteriors import Posterior
 from stratagp.types import Gaussian
 
-_CHUNK = 2**23  # numbers of ψ₂ that are held at once
+_CHUNK = 2**23  # entries of ψ₂ held at once
 
 
 class MeanAt(NamedTuple):
@@ -49,13 +49,13 @@ def expected_mean(mean: Any, q: Gaussian) -> MeanAt:
         direction = mean.weight.reshape(-1)
         return MeanAt(mean(q.mean), q.var @ direction.square(), direction)
     raise UnsupportedError(
-        f"the mean {type(mean).__name__} has no closed-form expectation under Gaussian inputs; Zero, Constant and a "
-        "linear Polynomial have: use these, or propagate samples, not moments"
+        f"the mean {type(mean).__name__} has no closed-form expectation under Gaussian inputs: use Zero, Constant or a "
+        "linear Polynomial, or propagate samples instead of moments"
     )
 
 
 class Weights(NamedTuple):
-    """What the formula needs of the inducing values: ``a``, and the entries of ``W`` for each pair of them."""
+    """The weights in the formula: ``a``, and the entries of ``W`` for each pair of inducing values."""
 
     a: Float[Tensor, "q m 1"]
     pairs: Float[Tensor, "q p 1"]
@@ -81,8 +81,15 @@ def expected_belief(kernel: Kernel, z: Float[Tensor, "*q m d"], weights: Weights
     return Gaussian(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
 
+<<<<<<< HEAD
 def moments_at(kernel: Kernel, z: Tensor, prior_mean: Any, a: Tensor, W: Tensor, mean: Tensor, var: Tensor) -> Gaussian:
     """The module's formula at some rows; ``W`` has the weight of each pair of inducing points."""
+=======
+def moments_at(
+    kernel: WithExpectations, z: Tensor, prior_mean: Any, a: Tensor, W: Tensor, mean: Tensor, var: Tensor
+) -> Gaussian:
+    """The module's formula at some rows; ``W`` holds the weight of each pair of inducing points."""
+>>>>>>> english
     q = Gaussian(mean, var)
     fit, prior = _weighted(kernel.psi1(q, z), a), expected_mean(prior_mean, q)
     total = _by_row(kernel.psi0(q)) + _weighted(kernel.psi2_pairs(q, z), W) - fit.square() + prior.var[:, None]
@@ -93,9 +100,9 @@ def moments_at(kernel: Kernel, z: Tensor, prior_mean: Any, a: Tensor, W: Tensor,
 
 
 def by_chunks(function: Callable[..., Any], m: int, *rows: Tensor) -> list[Any]:
-    """``function`` of some rows after others, so that no more than a bounded part of ψ₂, ``m²`` a row, is held.
+    """``function`` of chunks of rows, so that only a bounded part of ψ₂, ``m²`` numbers per row, is held at once.
 
-    Where gradients are asked for, each part is computed again in the backward pass.
+    If gradients are needed, each part is recomputed in the backward pass.
     """
     size = max(1, _CHUNK // m**2)
     again = torch.is_grad_enabled() and len(rows[0]) > size
@@ -104,7 +111,7 @@ def by_chunks(function: Callable[..., Any], m: int, *rows: Tensor) -> list[Any]:
 
 
 def _whitened_moments(posterior: Posterior, z: Tensor) -> tuple[Float[Tensor, "q m"], Float[Tensor, "q m m"]]:
-    """Mean and covariance of the whitened values: the belief where they are asked for themselves."""
+    """Mean and covariance of the whitened values: the marginals at the values themselves."""
     eye = torch.eye(z.shape[-2], dtype=z.dtype, device=z.device)
     belief = posterior.marginals(eye, eye.diagonal())
     own = belief if isinstance(belief, Gaussian) else belief.moments()

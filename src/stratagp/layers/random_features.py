@@ -9,12 +9,12 @@ values at a row are Gaussian with
     mean = φ m,        var = φ² s²:
 
 sampling these instead of the weights has less noise (local reparameterisation). Frequencies have the prior
-``N(0, diag(1/ℓ²) c²)``, with ``c = 1``, or for a Matérn kernel the factor that makes them a Student t, which is drawn
-once and kept: the prior of a frequency is the Gaussian given its factor. There are three ways with them:
+``N(0, diag(1/ℓ²) c²)``, with ``c = 1``, or for a Matérn kernel the factor that makes them a Student t, drawn
+once and kept: the prior of a frequency is the Gaussian given its factor. There are three ways to treat them:
 
-    prior-fixed      Ω = c z/ℓ,      z ~ N(0, I) drawn once and kept; lengthscales are learnt through it
-    var-fixed        Ω = η + β z,    z drawn once; η and β are learnt, and KL(q(Ω) ‖ p(Ω)) is a cost, through which
-                                     alone lengthscales are learnt
+    prior-fixed      Ω = c z/ℓ,      z ~ N(0, I) drawn once and kept; gradients reach lengthscales through it
+    var-fixed        Ω = η + β z,    z drawn once; η and β are learnt, and KL(q(Ω) ‖ p(Ω)) is a cost, the only
+                                     term that teaches lengthscales
     var-resampled    Ω = η + β z,    z drawn anew at each call and for each sample
 
 Reference: Cutajar, Bonilla, Michiardi and Filippone, Random feature expansions for deep Gaussian processes, 2017.
@@ -41,26 +41,26 @@ from stratagp.posteriors import DiagonalGaussian
 from stratagp.types import Gaussian
 
 FREQUENCIES = ("prior-fixed", "var-fixed", "var-resampled")
-_LOG_SCALE = -1.0  # log s of all weights at the start
+_LOG_SCALE = -1.0  # initial log s of all weights
 
 
 class RandomFeatures(Layer):
-    """``outputs`` functions of ``dim`` columns, by random features of a kernel that all of them share.
+    """``outputs`` functions of ``dim`` columns, by random features of a kernel that they share.
 
-    Weights start at mean zero with a variance of e⁻², from where the bound rises faster than from the prior: samples of
-    hidden values are less noisy. With arc-cosine units of degree 0, which are steps, neither frequencies nor
+    Weights start at mean zero with a variance of e⁻²: the bound rises faster from there than from the prior, because
+    samples of hidden values are less noisy. With arc-cosine units of degree 0, which are steps, neither frequencies nor
     lengthscales have a gradient through the values.
 
     Arguments:
-        kernel: an RBF, a Matern with a fixed ``nu`` or an ArcCosine of depth 1; a copy is not made.
-        dim: columns of the points.
-        outputs: how many functions.
-        n_features: frequencies ``M``; there are twice as many features with cosines and sines.
+        kernel: an RBF, a Matern with a fixed ``nu`` or an ArcCosine of depth 1; it is not copied.
+        dim: the number of columns of the points.
+        outputs: the number of functions.
+        n_features: the number ``M`` of frequencies; with cosines and sines there are twice as many features.
         frequencies: "prior-fixed", "var-fixed" or "var-resampled".
-        draws: how frequencies are drawn, "independent", "orthogonal" or "quasi"; those that are drawn anew always
-            independently, as their divergence supposes.
-        n_samples: with "var-resampled", how many frequencies are drawn for points without a sample axis.
-        generator: where frequencies come from, now and when they are drawn anew.
+        draws: how to draw frequencies, "independent", "orthogonal" or "quasi"; resampled ones are always independent,
+            as their divergence assumes.
+        n_samples: with "var-resampled", the number of draws for points without a sample axis.
+        generator: the source of frequencies, now and when they are resampled.
 
     >>> from stratagp import kernels as k
     >>> layer = RandomFeatures(k.RBF(ard=True), dim=2, outputs=3, n_features=50)
@@ -93,7 +93,7 @@ class RandomFeatures(Layer):
         normal, uniform = directions(n_features, len(root_precision(self.kernel, dim)), draws, generator)
         self.register_buffer("normal", normal[0])
         self.register_buffer("factor", spread(kernel, uniform[0]))
-        self.register_buffer("seed", torch.randint(2**31, (), generator=generator))  # of frequencies for predictions
+        self.register_buffer("seed", torch.randint(2**31, (), generator=generator))  # for frequencies in predictions
         self.frequency_mean = self.frequency_log_scale = None
         if frequencies != "prior-fixed":
             self.frequency_mean = nn.Parameter(torch.zeros_like(self.normal))
@@ -101,19 +101,19 @@ class RandomFeatures(Layer):
             self.restart_frequencies()
 
     def forward(self, x: Any) -> Gaussian:
-        """The belief at points ``*s n d``, each part ``*s n q``; at ``n d`` with resampled frequencies ``s n q``."""
+        """The belief at points ``*s n d``, each part ``*s n q``; for ``n d`` with resampled frequencies, ``s n q``."""
         x = self._points(x)
         if self.frequencies != "var-resampled":
             return self._belief(x, self.omega(self.normal))
         return self._belief(x, self.omega(self._resampled(self._count(x, self.n_samples), self.generator)))
 
     def at_nodes(self, x: Any, count: int) -> Gaussian:
-        """The belief for predictions, the same for each call: resampled frequencies are ``count`` fixed draws."""
+        """The belief for predictions, the same in each call: resampled frequencies are ``count`` fixed draws."""
         x = self._points(x)
         return self._belief(x, self.omega_at_nodes(self._count(x, count)))
 
     def omega_at_nodes(self, count: int) -> Float[Tensor, "*s f c"]:
-        """The frequencies that predictions have: those that were drawn once, or ``count`` fixed draws of them."""
+        """The frequencies for predictions: those drawn once, or ``count`` fixed draws."""
         if self.frequencies != "var-resampled":
             return self.omega(self.normal)
         generator = torch.Generator().manual_seed(int(self.seed))
@@ -126,7 +126,7 @@ class RandomFeatures(Layer):
         return self.frequency_mean + self.frequency_log_scale.exp() * normal
 
     def kl(self) -> Float[Tensor, ""]:
-        """``KL(q(W) ‖ N(0, I))``, and ``KL(q(Ω) ‖ p(Ω))`` where frequencies are learnt."""
+        """``KL(q(W) ‖ N(0, I))``, and ``KL(q(Ω) ‖ p(Ω))`` if frequencies are learnt."""
         if self.frequency_mean is None or self.frequency_log_scale is None:
             return self.posterior.kl()
         scale = self._prior_scale().double()
@@ -135,21 +135,21 @@ class RandomFeatures(Layer):
         return self.posterior.kl() + 0.5 * square.sum() - log_ratio.sum()
 
     def restart_frequencies(self) -> None:
-        """Set ``q(Ω)`` to the prior: for after a change of lengthscales by hand."""
+        """Set ``q(Ω)`` to the prior; use it after changing lengthscales by hand."""
         if self.frequency_mean is not None and self.frequency_log_scale is not None:
             with torch.no_grad():
                 self.frequency_mean.zero_()
                 self.frequency_log_scale.copy_(self._prior_scale().log())
 
     def settle_frequencies(self, share: float) -> None:
-        """Let ``q(Ω)`` be around the frequencies that were drawn once, with a share of the prior's deviations."""
+        """Centre ``q(Ω)`` on the frequencies drawn once, with ``share`` times the prior's standard deviations."""
         if self.frequency_mean is not None and self.frequency_log_scale is not None:
             with torch.no_grad():
                 self.frequency_mean.copy_(self.omega(self.normal))
                 self.frequency_log_scale.add_(math.log(share))
 
     def draw(self, generator: torch.Generator | None = None) -> Callable[[Tensor], Tensor]:
-        """One function: weights from ``q(W)``, and frequencies from ``q(Ω)`` where these are resampled."""
+        """One function: weights from ``q(W)``, and frequencies from ``q(Ω)`` if they are resampled."""
         with torch.no_grad():
             weights = self.posterior.draw(generator)
             normal = self._resampled(1, generator)[0] if self.frequencies == "var-resampled" else self.normal
@@ -162,14 +162,14 @@ class RandomFeatures(Layer):
         return function
 
     def features(self, x: Any) -> Float[Tensor, "*s n f"]:
-        """``φ(x)`` with the frequencies that were drawn once; with the expected ones where they are resampled."""
+        """``φ(x)`` with the frequencies drawn once, or the expected ones if they are resampled."""
         x = self._points(x)
         normal = torch.zeros_like(self.normal) if self.frequencies == "var-resampled" else self.normal
         return self.amplitude().to(x) * self._features(x, self.omega(normal).to(x))
 
     @property
     def is_rectified(self) -> bool:
-        """Whether features are rectified projections, of an arc-cosine kernel, and not waves."""
+        """Whether features are rectified projections (of an arc-cosine kernel) rather than waves."""
         return isinstance(self.kernel, ArcCosine)
 
     def _belief(self, x: Float[Tensor, "*s n c"], omega: Float[Tensor, "*t f c"]) -> Gaussian:
@@ -191,7 +191,7 @@ class RandomFeatures(Layer):
         return phase.relu() ** self.kernel.degree if self.kernel.degree else (phase > 0).to(phase)
 
     def amplitude(self) -> Float[Tensor, ""]:
-        """What features are multiplied with: ``√(variance/f)``, and ``√2`` times that where they are rectified."""
+        """The factor on features: ``√(variance/f)``, times ``√2`` if they are rectified."""
         return (self.kernel.variance * (2 if self.is_rectified else 1) / len(self.normal)).sqrt()
 
     def _prior_scale(self) -> Float[Tensor, "f c"]:
@@ -205,14 +205,14 @@ class RandomFeatures(Layer):
         return count if x.dim() == 2 else len(x)
 
     def _points(self, x: Any) -> Float[Tensor, "*s n c"]:
-        """Points that were checked, with a column of ones where the kernel has a bias."""
+        """Checked points, with a column of ones if the kernel has a bias."""
         if isinstance(x, Gaussian):
             raise InputError("RandomFeatures takes points, not beliefs about them: use propagate='samples'")
         x = as_tensor(x, "x")
         x = x if x.is_floating_point() else x.double()
         deepest = 3 if self.frequencies == "var-resampled" else math.inf
         if not 2 <= x.dim() <= deepest or x.shape[-1] != self.dim:
-            raise InputError(f"x must be points (n, {self.dim}) or samples of them, got {tuple(x.shape)}")
+            raise InputError(f"x must have shape (n, {self.dim}), or be samples of such points, got {tuple(x.shape)}")
         extra = self.normal.shape[1] - self.dim
         return torch.cat([x, x.new_ones(*x.shape[:-1], extra)], -1) if extra else x
 

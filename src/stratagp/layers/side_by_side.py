@@ -1,4 +1,4 @@
-"""Sparse processes beside one another: each layer sees the same rows, and their values are put side by side."""
+"""Sparse processes side by side: each layer sees the same rows, and their values are concatenated."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from stratagp.types import Gaussian
 
 
 class SideBySide(Layer):
-    """``f(x) = [f₁(x), f₂(x), …]``: sparse processes with inducing points of their own, as one layer of a stack.
+    """``f(x) = [f₁(x), f₂(x), …]``: sparse processes with their own inducing points, as one layer of a stack.
 
-    They may be over different columns, or over objects of different kinds.
+    They may use different columns, or objects of different kinds.
 
     >>> from stratagp import kernels as k
     >>> z = torch.rand(5, 2)
@@ -33,7 +33,7 @@ class SideBySide(Layer):
         if not layers:
             raise InputError("SideBySide needs at least one layer")
         if not all(isinstance(layer, Inducing) for layer in layers):
-            raise InputError("SideBySide takes sparse processes, layers of type Inducing, alone")
+            raise InputError("SideBySide takes only sparse processes, layers of type Inducing")
         self.layers = nn.ModuleList(layers)
 
     def forward(self, x: Any) -> Gaussian:
@@ -41,7 +41,7 @@ class SideBySide(Layer):
         beliefs = [layer(x) for layer in self.sequence]
         for layer, belief in zip(self.sequence, beliefs, strict=True):
             if not isinstance(belief, Gaussian):
-                raise InputError(f"SideBySide takes layers with one Gaussian as posterior, not {layer.posterior}")
+                raise InputError(f"SideBySide needs layers with one Gaussian as posterior, got {layer.posterior}")
         return Gaussian(*(torch.cat(part, -1) for part in zip(*beliefs, strict=True)))
 
     @property
@@ -51,7 +51,7 @@ class SideBySide(Layer):
 
     @property
     def sequence(self) -> list[Inducing]:
-        """The layers, in their order."""
+        """The layers in order."""
         return [layer for layer in self.layers if isinstance(layer, Inducing)]
 
     def kl(self) -> Float[Tensor, ""]:

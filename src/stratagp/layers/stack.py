@@ -19,7 +19,7 @@ from stratagp.linalg.quasi_random import quasi_normal
 from stratagp.types import Gaussian, Mixture
 
 PROPAGATIONS = ("samples", "moments")
-NODES = 64  # of uncertain points that a prediction is averaged over
+NODES = 64  # over which a prediction averages uncertain points
 
 
 Noise = Callable[[Tensor], Tensor]
@@ -31,25 +31,25 @@ def _plainly(layer: Layer, x: Any) -> Belief:
 
 
 def _at_nodes(layer: Layer, x: Any) -> Belief:
-    """The belief of a layer, without randomness of its own."""
+    """The belief of a layer, without fresh randomness."""
     return layer.at_nodes(x, NODES) if isinstance(layer, RandomFeatures) else layer(x)
 
 
 class Stack(Layer):
-    """``f = f_L ∘ … ∘ f₁``: what the last layer believes about the outputs of those before.
+    """``f = f_L ∘ … ∘ f₁``: the last layer's belief, given the outputs of those before.
 
-    Where a layer is uncertain of its outputs, the next one sees samples of them (doubly stochastic, for any kernel), or
-    their mean and variance, which it integrates over in closed form. For two layers and a Gaussian likelihood both
-    estimate the same bound, the second without noise. Beyond two layers the second takes the distribution between
-    layers as Gaussian, and so do other likelihoods; what results need not be a bound.
+    If a layer is uncertain about its outputs, the next one sees samples of them (doubly stochastic, for any kernel), or
+    their mean and variance, over which it integrates in closed form. For two layers and a Gaussian likelihood both
+    estimate the same bound, the second without noise. With more layers, or other likelihoods, the second approximates
+    the distribution between layers by a Gaussian, and the result need not be a bound.
 
     Arguments:
-        layers: the first one first.
+        layers: in order, the first one first.
         propagate: "samples" or "moments".
-        n_samples: of each row, in training.
-        generator: where samples come from.
-        feed_from: how many layers come before the values that each later layer sees again, as columns after those of
-            its own input: 0 for the points themselves. None for none.
+        n_samples: samples of each row in training.
+        generator: the source of samples.
+        feed_from: the number of layers before the values that each later layer sees again, as columns after those of
+            its own input: 0 for the points themselves; None to feed nothing forward.
 
     >>> from stratagp import kernels as k
     >>> from stratagp.layers import Features, Inducing
@@ -75,24 +75,24 @@ class Stack(Layer):
             raise InputError(f"n_samples must be at least 1, got {n_samples}")
         if feed_from is not None and not (0 <= feed_from < len(layers) and propagate == "samples"):
             raise InputError(
-                f"feed_from must be at least 0 and below the number of layers, {len(layers)}, with "
+                f"feed_from must be at least 0 and below {len(layers)}, the number of layers, with "
                 f"propagate='samples', got feed_from={feed_from} and propagate={propagate!r}"
             )
         self.layers, self.feed_from = nn.ModuleList(layers), feed_from
         self.propagate, self.n_samples, self.generator = propagate, n_samples, generator
 
     def forward(self, x: Any) -> Belief:
-        """The belief of the last layer: ``n q``, or ``s n q`` where hidden layers were sampled."""
+        """The belief of the last layer: ``n q``, or ``s n q`` if hidden layers are sampled."""
         return self.sequence[-1](self.hidden(x))
 
     def hidden(self, x: Any) -> Belief:
-        """What the last layer sees: the outputs of the layer before it, by their moments or as samples."""
+        """What the last layer sees: the outputs of the layer before it, as moments or as samples."""
         return self._hidden(x, self.propagate, self._random)
 
     def predictive(self, x: Any) -> Gaussian | Mixture | Tensor:
         """The belief with uncertain hidden layers integrated out: a mixture over fixed quasi-random nodes.
 
-        The same for each call, and more than the moments that :meth:`forward` may give.
+        The same in each call, and more than the moments that :meth:`forward` may return.
         """
         belief = _at_nodes(self.sequence[-1], self._hidden(x, "samples", _Nodes(), _at_nodes))
         if isinstance(belief, Tensor):
@@ -126,7 +126,7 @@ class Stack(Layer):
         return self.through([partial(seen, layer) for layer in self.sequence[:-1]], x)
 
     def through(self, steps: Sequence[Callable[[Any], Any]], x: Any) -> Any:
-        """What comes out of all steps, with the values that are fed forward beside it."""
+        """The output of all steps, with values fed forward."""
         fed = x if self.feed_from == 0 else None
         for number, step in enumerate(steps, 1):
             x = step(x)
@@ -143,20 +143,20 @@ class Stack(Layer):
 
     @property
     def is_uncertain(self) -> bool:
-        """Whether the last layer sees distributions and not values."""
+        """Whether the last layer sees distributions rather than values."""
         resampled = any(isinstance(one, RandomFeatures) and one.frequencies == "var-resampled" for one in self.sequence)
         return resampled or not all(isinstance(layer, Features) for layer in self.sequence[:-1])
 
     @property
     def sequence(self) -> list[Layer]:
-        """The layers, the first one first."""
+        """The layers in order, the first one first."""
         return [layer for layer in self.layers if isinstance(layer, Layer)]
 
 
 class _Nodes:
-    """Quasi-random normal numbers, the same for all rows; each layer has columns of its own in one sequence.
+    """Quasi-random normal numbers, the same for all rows; each layer has its own columns of one sequence.
 
-    Sequences that differ in their scrambling alone would be correlated.
+    Sequences that differ only in their scrambling would be correlated.
     """
 
     def __init__(self) -> None:

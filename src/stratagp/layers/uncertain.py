@@ -1,4 +1,4 @@
-"""Uncertain inputs as layers: points with noise, and latent points of which nothing was measured."""
+"""Uncertain inputs as layers: points with noise, and latent points without any measurement."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from stratagp.types import Gaussian
 
 
 class Noisy(Layer):
-    """``b ~ N(x, variance)``: inputs that were measured with noise. The belief about them stays at this prior.
+    """``b ~ N(x, variance)``: inputs measured with noise. The belief about them stays at this prior.
 
     Arguments:
-        variance: of the noise, for all columns or for each; learnt unless given as a parameter that is fixed.
+        variance: of the noise, for all columns or for each; learnt unless given as a fixed parameter.
 
     >>> Noisy(0.5)(torch.zeros(2, 1)).var.flatten()
     tensor([0.5000, 0.5000], grad_fn=...)
@@ -30,7 +30,7 @@ class Noisy(Layer):
         self.variance = positive(variance, name="variance")
 
     def forward(self, x: Gaussian | Float[Tensor, "*s n d"]) -> Gaussian:
-        """The points, with the variance of each entry; points that are uncertain already become more so."""
+        """The points, with the variance of each entry; for uncertain points the variances add up."""
         if isinstance(x, Gaussian):
             return Gaussian(x.mean, x.var + self.variance.to(x.var))
         return Gaussian(x, self.variance.to(x).expand_as(x))
@@ -40,7 +40,7 @@ class Noisy(Layer):
         return torch.zeros((), dtype=torch.float64)
 
     def draw(self, generator: torch.Generator | None = None) -> Callable[[Tensor], Tensor]:
-        """Points with noise; rows that are asked for again have the same noise, by their place."""
+        """Points with noise; the same row number always gets the same noise."""
         seed = int(torch.randint(2**31 - 1, (), generator=generator))
 
         def function(x: Tensor) -> Tensor:
@@ -57,8 +57,8 @@ class LatentRows(Layer):
     Points are row numbers, ``n 1``.
 
     Arguments:
-        mean: where the means start, ``n d``.
-        scale: the standard deviations at the start.
+        mean: the initial means, ``n d``.
+        scale: the initial standard deviation.
 
     >>> LatentRows(torch.zeros(3, 2), scale=1.0).kl().item()
     0.0
@@ -67,7 +67,7 @@ class LatentRows(Layer):
     def __init__(self, mean: Tensor, scale: float = 0.3) -> None:
         super().__init__()
         if mean.dim() != 2 or not mean.numel():
-            raise InputError(f"mean must have a row for each observation, (n, d), got {tuple(mean.shape)}")
+            raise InputError(f"mean must have shape (n, d) with a row for each observation, got {tuple(mean.shape)}")
         if not scale > 0:
             raise InputError(f"scale must be positive, got {scale}")
         self.mean = nn.Parameter(mean.detach().double().clone())

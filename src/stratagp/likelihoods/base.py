@@ -1,8 +1,8 @@
 """What a likelihood is: the density of an observation, and its integrals over a Gaussian belief.
 
 A new likelihood is two methods, :meth:`Likelihood.log_prob` and :meth:`Likelihood.moments`; the integrals follow by
-quadrature, and a closed form may replace any of them. :meth:`Likelihood.cdf` adds quantiles, and
-:meth:`Likelihood.sample` draws of observations.
+quadrature, and you may override any of them by a closed form. :meth:`Likelihood.cdf` adds quantiles,
+:meth:`Likelihood.sample` adds draws of observations.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stratagp.types import Gaussian, Mixture
 
 _BISECTIONS = 50
 _LINE, _SHORT_LINE = 257, 33  # points of a fine grid
-_MANY, _FEW = 32, 64  # beliefs of each row, over which an average follows, and the nodes that each then needs
+_MANY, _FEW = 32, 64  # beliefs per row that will be averaged, and the nodes that each then needs
 _DOUBLINGS = 60
 
 
@@ -40,51 +40,51 @@ class Likelihood(Parameterised, ABC):
     """Whether observations are whole numbers."""
 
     is_gaussian: ClassVar[bool] = False
-    """Whether observations are the functions with Gaussian noise, so that means and variances are all that counts."""
+    """Whether observations are the functions plus Gaussian noise, so that only means and variances matter."""
 
     scalable: ClassVar[bool] = False
-    """Whether targets may be shifted and scaled: the likelihood does not mind where zero is, or how long a unit."""
+    """Whether targets may be shifted and scaled: the likelihood depends neither on their zero nor on their unit."""
 
     direct: ClassVar[bool] = False
     """Whether each target has one function, in the target's unit."""
 
     of_classes: ClassVar[bool] = False
-    """Whether observations are numbers of classes."""
+    """Whether observations are class numbers."""
 
     one_score: ClassVar[bool] = False
     """Whether one function tells all classes apart."""
 
     ordered: ClassVar[bool] = False
-    """Whether classes have an order, which their scores share."""
+    """Whether classes are ordered and share one score."""
 
     support: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
-    """What observations lie between; the ends are possible where observations are whole numbers."""
+    """The range of observations; the ends are possible if observations are whole numbers."""
 
     of_times: ClassVar[bool] = False
-    """Whether observations are times of events, which may not have come yet."""
+    """Whether observations are times of events, which may not have happened yet."""
 
     smooth: ClassVar[bool] = True
     """Whether the density changes smoothly with the functions, so that a network can learn from it."""
 
     closed_reciprocal: bool = False
-    """Whether :meth:`log_reciprocal` is in closed form, so that samples would only add noise."""
+    """Whether :meth:`log_reciprocal` has a closed form, so that samples would only add noise."""
 
     @property
     def unwrapped(self) -> Likelihood:
-        """The likelihood of observations itself, beneath samplers and mixtures of functions."""
+        """The likelihood of observations itself, without samplers and mixtures of functions around it."""
         return self
 
     @property
     def several_scores(self) -> bool:
-        """Whether classes have a score each, in a smooth density whose integrals have no closed form: a softmax."""
+        """Whether each class has a score, in a smooth density whose integrals have no closed form: a softmax."""
         return self.of_classes and not self.one_score and self.smooth
 
     def functions(self, outputs: int) -> int:
-        """How many latent functions ``outputs`` columns of observations ask for."""
+        """The number of latent functions for ``outputs`` columns of observations."""
         return outputs
 
     def start(self, y: Float[Tensor, "n p"]) -> float:
-        """A constant latent value that suits observations, where the prior mean of all functions may start."""
+        """A constant latent value that suits the observations: a start for the prior mean of all functions."""
         return 0.0
 
     @abstractmethod
@@ -97,11 +97,11 @@ class Likelihood(Parameterised, ABC):
 
     def cdf(self, y: Float[Tensor, "*s n p"], f: Float[Tensor, "*s n q"]) -> Float[Tensor, "*s n p"]:
         """The probability of an observation of at most ``y``, for each output."""
-        raise UnsupportedError(f"{type(self).__name__} has no cumulative distribution, so no quantiles")
+        raise UnsupportedError(f"{type(self).__name__} has no cumulative distribution function, and so no quantiles")
 
     def sample(self, f: Float[Tensor, "*s n q"], generator: torch.Generator | None = None) -> Float[Tensor, "*s n p"]:
         """One observation for each value of ``f``."""
-        raise UnsupportedError(f"{type(self).__name__} draws no observations")
+        raise UnsupportedError(f"{type(self).__name__} cannot draw observations")
 
     def expected_log_prob(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``E log p(yₙ | fₙ)`` under ``fₙ ~ N(q.mean, q.var)``: the data term of every variational bound."""
@@ -114,7 +114,7 @@ class Likelihood(Parameterised, ABC):
         return log_average(self.log_prob(y, f), log_weights)
 
     def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
-        """``log E 1/p(yₙ | fₙ)``: minus the log density of an observation under all others, if ``q`` knows them all.
+        """``log E 1/p(yₙ | fₙ)``: minus its log density given all other rows, if ``q`` has seen every row.
 
         Quadrature is finite even where the expectation is not, as it may be for densities with thin tails.
         """
@@ -142,7 +142,7 @@ class Likelihood(Parameterised, ABC):
         return found / found.sum(-1, keepdim=True)
 
     def latent(self, q: Gaussian) -> Gaussian:
-        """The belief about the scores that observations come from, where these are mixtures of the functions."""
+        """The belief about the scores behind the observations, if these are mixtures of the functions."""
         return q
 
     def predictive_cdf(self, y: Float[Tensor, "*s n p"], q: Gaussian) -> Float[Tensor, "*s n p"]:
@@ -151,7 +151,7 @@ class Likelihood(Parameterised, ABC):
         return torch.tensordot(log_weights.exp(), self.cdf(y.expand(len(f), *y.shape), f), 1)
 
     def quantiles(self, q: Gaussian | Mixture, levels: Sequence[float]) -> Float[Tensor, "l n p"]:
-        """The values that an observation stays below with the given probabilities; least whole numbers for counts.
+        """The values below which an observation falls with the given probabilities; least whole numbers for counts.
 
         By bisection of ``E P(Y ≤ y | f) = level``.
         """
@@ -172,27 +172,27 @@ class Likelihood(Parameterised, ABC):
 def at_nodes(q: Gaussian) -> tuple[Float[Tensor, "k *s n q"], Float[Tensor, " k"]]:
     """Latent values at the nodes, in a new first axis, and the nodes' log weights.
 
-    Many beliefs of each row, over which an average follows, have fewer nodes each, and not the same ones.
+    If each row has many beliefs, which are averaged later, each gets fewer nodes, and different ones.
     """
     dim, lead = q.mean.shape[-1], q.mean.shape[:-2]
     if dim <= 2 or lead.numel() < _MANY:
         points, log_weights = normal_nodes(dim, q.mean)
         return q.sample(points.reshape(len(points), *[1] * (q.mean.dim() - 1), -1)), log_weights
     points, log_weights = normal_nodes(dim, q.mean, _FEW * lead.numel())
-    blocks = points.reshape(*lead, _FEW, 1, dim).movedim(-3, 0)  # consecutive ones fill space evenly by themselves
+    blocks = points.reshape(*lead, _FEW, 1, dim).movedim(-3, 0)  # each run of consecutive points fills space evenly
     return q.sample(blocks), log_weights[:_FEW] + math.log(lead.numel())
 
 
 def on_a_line(q: Gaussian) -> tuple[Float[Tensor, "k *s n q"], Float[Tensor, " k"]]:
-    """Latent values of each function on an even grid over five standard deviations to each side, and log weights.
+    """Latent values of each function on an even grid over ± five standard deviations, and log weights.
 
-    Many more than the nodes of :func:`at_nodes`: a distribution of ``y`` given ``f`` may be narrow.
+    Many more than the nodes of :func:`at_nodes`, because a distribution of ``y`` given ``f`` may be narrow.
     """
     many = q.mean.shape[:-2].numel() >= _MANY
     points = torch.linspace(-5, 5, _SHORT_LINE if many else _LINE).to(q.mean)
     log_weights = (-0.5 * points.square()).log_softmax(0)
     points = points.reshape(-1, *[1] * q.mean.dim())
-    if many:  # grids between one another, whose errors cancel in the average
+    if many:  # interleaved grids, whose errors cancel in the average
         lead = q.mean.shape[:-2]
         shift = (torch.arange(lead.numel()).to(q.mean) + 0.5) / lead.numel() - 0.5
         points = points + 10 / (_SHORT_LINE - 1) * shift.reshape(*lead, 1, 1)
@@ -205,9 +205,9 @@ def log_average(logs: Float[Tensor, " k *s"], log_weights: Float[Tensor, " k"]) 
 
 
 def _bisect(below: Callable[[Tensor], Tensor], start: Gaussian, level: float, whole: bool) -> Float[Tensor, "n p"]:
-    """Where a growing function passes ``level``: brackets that double until they hold it, then halves.
+    """Where an increasing function crosses ``level``: doubling brackets until they contain it, then bisection.
 
-    A distribution of whole numbers steps at the only one that is left in a bracket narrower than one.
+    For whole numbers, the step is at the only one left in a bracket narrower than one.
     """
     width = start.var.sqrt().clamp_min(torch.finfo(start.var.dtype).tiny)
     low, high = start.mean - width, start.mean + width

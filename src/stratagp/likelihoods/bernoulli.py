@@ -15,7 +15,7 @@ from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.types import Gaussian
 
 _LINKS = ("logit", "probit")
-_TAIL = 1e-3  # probabilities below this are averaged in logs, where only the order of magnitude is known
+_TAIL = 1e-3  # below this, averages are taken in logs, accurate to the order of magnitude
 PROBIT_SLOPE = math.sqrt(math.pi / 8)  # Φ(f · this) has the slope of σ(f) at zero
 
 
@@ -23,7 +23,7 @@ class Bernoulli(Likelihood):
     """``p(y = 1 | f) = σ(f)`` for labels 0 and 1, with the logistic function or the normal distribution ``Φ`` as ``σ``.
 
     The probit link has its predictive probability in closed form, ``E Φ(f) = Φ(mean/√(1 + var))``; other integrals are
-    by quadrature. What is predicted is the mean and variance of the label: the mean is the probability of class 1.
+    by quadrature. Predictions are the mean and variance of the label: the mean is the probability of class 1.
 
     >>> likelihood = Bernoulli("probit")
     >>> likelihood.predict(Gaussian(torch.ones(1, 1), 3 * torch.ones(1, 1))).mean.item()  # Φ(½)
@@ -83,7 +83,7 @@ class Bernoulli(Likelihood):
 
 
 def averaged_sigmoid(belief: Gaussian) -> Float[Tensor, "*s n"]:
-    """``E σ(f)`` for ``f ~ N(mean, var)``: exact for ``Φ(f √(π/8))``, with their small difference by quadrature.
+    """``E σ(f)`` for ``f ~ N(mean, var)``: exact for ``Φ(f √(π/8))``, and the small difference by quadrature.
 
     >>> averaged_sigmoid(Gaussian(torch.tensor([[1.0]]), torch.tensor([[4.0]])))
     tensor([0.64...])

@@ -1,4 +1,4 @@
-"""Shares: numbers between 0 and 1."""
+"""Proportions: numbers between 0 and 1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stratagp.likelihoods.single import OneFunction, number, refuse, single_colu
 from stratagp.parameters import Parameter, Value
 from stratagp.types import Gaussian
 
-_LEAST = 1e-300  # of a shape parameter
+_LEAST = 1e-300  # the least shape parameter
 
 
 class Beta(OneFunction, Likelihood):
@@ -34,11 +34,11 @@ class Beta(OneFunction, Likelihood):
     def log_prob(self, y: Float[Tensor, "n p"], f: Float[Tensor, "*s n 1"]) -> Float[Tensor, "*s n"]:
         """``log Γ(a + b)/(Γ(a) Γ(b)) + (a − 1) log y + (b − 1) log(1 − y)``.
 
-        In float64, as the gamma functions cancel where the concentration is large, and with
-        ``log Γ(a) = log Γ(1 + a) − log a``, which is finite where ``a`` underflows.
+        In float64, because the gamma functions cancel if the concentration is large, and with
+        ``log Γ(a) = log Γ(1 + a) − log a``, which is finite even if ``a`` underflows.
         """
         y = single_column(y)
-        refuse(y, (y > 0) & (y < 1), "y must be shares strictly between 0 and 1")
+        refuse(y, (y > 0) & (y < 1), "y must lie strictly between 0 and 1")
         y, f64, total = y.double(), f.double(), self.concentration.double()
         a, b = total * torch.sigmoid(f64), total * torch.sigmoid(-f64)
         ways = torch.lgamma(total) - torch.lgamma(1 + a) - torch.lgamma(1 + b)
@@ -55,7 +55,7 @@ class Beta(OneFunction, Likelihood):
         return beta_cdf(y.clamp(0, 1), self.concentration * torch.sigmoid(f), self.concentration * torch.sigmoid(-f))
 
     def sample(self, f: Float[Tensor, "*s n 1"], generator: torch.Generator | None = None) -> Float[Tensor, "*s n 1"]:
-        """Shares; those that round to 0 or 1 are the nearest numbers between."""
+        """Proportions; those that would round to 0 or 1 become the nearest number inside."""
         shapes = self.concentration.to(f) * torch.cat([torch.sigmoid(f), torch.sigmoid(-f)], -1)
         drawn = torch._sample_dirichlet(shapes, generator=generator)[..., :1]
         return drawn.clamp(torch.finfo(f.dtype).tiny, 1 - torch.finfo(f.dtype).eps)

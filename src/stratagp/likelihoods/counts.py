@@ -21,10 +21,10 @@ from stratagp.types import Gaussian
 class Poisson(OneFunction, Likelihood):
     """``y ~ Poisson(exposure · e^f)``: counts of independent events.
 
-    Observations are counts, or ``(count, exposure)`` where rows were watched for different times or areas.
+    Observations are counts, or ``(count, exposure)`` if rows cover different times or areas.
 
     Arguments:
-        exposure: that of rows which do not tell theirs, and of everything that is predicted.
+        exposure: that of rows without their own, and of all predictions.
 
     >>> Poisson().predict(Gaussian(torch.zeros(1, 1), torch.zeros(1, 1)))
     Gaussian(mean=tensor([[1.]]), var=tensor([[1.]]))
@@ -67,18 +67,18 @@ class Poisson(OneFunction, Likelihood):
         return torch.where(y >= 0, below, 0.0)
 
     def sample(self, f: Float[Tensor, "*s n 1"], generator: torch.Generator | None = None) -> Float[Tensor, "*s n 1"]:
-        """Counts at the exposure of the argument."""
+        """Counts at the ``exposure`` argument."""
         return torch.poisson(self.exposure * finite_exp(f), generator=generator)
 
 
 class NegativeBinomial(OneFunction, Likelihood):
     """Counts with mean ``m = exposure · e^f`` and variance ``m + dispersion · m²``: events that come in clusters.
 
-    Observations are counts, or ``(count, exposure)``; without dispersion it would be :class:`Poisson`.
+    Observations are counts, or ``(count, exposure)``; without dispersion this is :class:`Poisson`.
 
     Arguments:
         dispersion: the squared coefficient of variation of the rate, learnt.
-        exposure: that of rows which do not tell theirs, and of everything that is predicted.
+        exposure: that of rows without their own, and of all predictions.
 
     >>> NegativeBinomial(dispersion=0.5).moments(torch.zeros(1, 1)).var.item()
     1.5
@@ -95,7 +95,7 @@ class NegativeBinomial(OneFunction, Likelihood):
     def log_prob(self, y: Float[Tensor, "n p"], f: Float[Tensor, "*s n 1"]) -> Float[Tensor, "*s n"]:
         """``log Γ(y + r)/(Γ(r) y!) + y log(m/r) − (y + r) log(1 + m/r)`` with ``r = 1/dispersion``.
 
-        In float64 all along: large terms cancel.
+        In float64 throughout, because large terms cancel.
         """
         count, log_mean = _exposed(y, self.exposure, f)
         r, y64 = 1 / self.dispersion.double(), count.double()
@@ -125,7 +125,7 @@ class NegativeBinomial(OneFunction, Likelihood):
         return torch.where(y >= 0, below, 0.0)
 
     def sample(self, f: Float[Tensor, "*s n 1"], generator: torch.Generator | None = None) -> Float[Tensor, "*s n 1"]:
-        """Counts at the exposure of the argument: Poisson draws at rates that are gamma draws."""
+        """Counts at the ``exposure`` argument: Poisson draws with gamma-distributed rates."""
         factor = torch._standard_gamma((1 / self.dispersion).to(f).expand(f.shape), generator=generator)
         return torch.poisson(self.exposure * finite_exp(f) * factor * self.dispersion, generator=generator)
 
@@ -133,10 +133,10 @@ class NegativeBinomial(OneFunction, Likelihood):
 class Binomial(OneFunction, Likelihood):
     """``y`` successes among ``trials`` that each succeed with probability ``σ(f)``, the logistic function.
 
-    Observations are successes, or ``(successes, trials)`` where their number differs between rows.
+    Observations are successes, or ``(successes, trials)`` if the number of trials differs between rows.
 
     Arguments:
-        trials: the number of rows which do not tell theirs, and of everything that is predicted.
+        trials: that of rows without their own, and of all predictions.
 
     >>> Binomial(10).moments(torch.zeros(1, 1))
     Gaussian(mean=tensor([[5.]]), var=tensor([[2.5000]]))
@@ -149,7 +149,7 @@ class Binomial(OneFunction, Likelihood):
     def __init__(self, trials: int = 1) -> None:
         super().__init__()
         if trials < 1 or trials != int(trials):
-            raise InputError(f"trials must be a whole number of at least 1, got {trials}")
+            raise InputError(f"trials must be a whole number ≥ 1, got {trials}")
         self.trials = int(trials)
 
     def log_prob(self, y: Float[Tensor, "n p"], f: Float[Tensor, "*s n 1"]) -> Float[Tensor, "*s n"]:
@@ -170,7 +170,7 @@ class Binomial(OneFunction, Likelihood):
         return torch.where(y >= self.trials, 1.0, torch.where(y >= 0, below, 0.0))
 
     def sample(self, f: Float[Tensor, "*s n 1"], generator: torch.Generator | None = None) -> Float[Tensor, "*s n 1"]:
-        """Successes among the trials of the argument."""
+        """Successes among as many trials as the argument says."""
         return torch.binomial(torch.full_like(f, self.trials), torch.sigmoid(f), generator=generator)
 
     def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
@@ -196,7 +196,7 @@ def _log_choose(n: Float[Tensor, "n 1"], k: Tensor) -> Tensor:
 
 
 def _poisson(count: Float[Tensor, "n 1"], log_rate: Tensor, rate: Tensor) -> Float[Tensor, "*s n"]:
-    """``y log λ − λ − log y!`` in float64: for large counts the terms cancel."""
+    """``y log λ − λ − log y!`` in float64, because terms cancel for large counts."""
     return (count.double() * log_rate.double() - rate - torch.lgamma(count.double() + 1)).squeeze(-1)
 
 
@@ -213,5 +213,5 @@ def _exposed(
 
 def _checked_exposure(exposure: float) -> float:
     if not 0 < exposure < math.inf:
-        raise InputError(f"exposure must be positive and finite, got {exposure}; a row's own is a second column of y")
+        raise InputError(f"exposure must be positive, got {exposure}; a row may have its own in column 2 of y")
     return float(exposure)

@@ -1,4 +1,4 @@
-"""Likelihoods whose outputs have a latent function each, so that every integral is a sum of one-dimensional ones."""
+"""Likelihoods with one latent function per output, so that every integral is a sum of one-dimensional ones."""
 
 from __future__ import annotations
 
@@ -13,11 +13,16 @@ from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.types import Gaussian
 
 
+<<<<<<< HEAD
 class FunctionPerOutput(ABC):
     """Beside :class:`~stratagp.likelihoods.Likelihood`: ``log p(y | f) = Σ_p log p(y_p | f_p)``.
 
     A likelihood is then the density of one output, :meth:`log_density`.
     """
+=======
+class FunctionPerOutput(Likelihood):
+    """``log p(y | f) = Σ_p log p(y_p | f_p)``: a subclass gives the density of one output, :meth:`log_density`."""
+>>>>>>> english
 
     @abstractmethod
     def log_density(self, y: Float[Tensor, "n p"], f: Float[Tensor, "*s n p"]) -> Float[Tensor, "*s n p"]:
@@ -53,6 +58,6 @@ class FunctionPerOutput(ABC):
 
 
 def at_own_nodes(q: Gaussian) -> tuple[Float[Tensor, "k *s n q"], Float[Tensor, " k"]]:
-    """Latent values at the nodes of one dimension, the same for each function, and the nodes' log weights."""
+    """Latent values at one-dimensional nodes, the same for each function, and the nodes' log weights."""
     points, log_weights = normal_nodes(1, q.mean)
     return q.sample(points.reshape(-1, *[1] * q.mean.dim())), log_weights

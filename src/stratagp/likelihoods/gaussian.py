@@ -1,4 +1,4 @@
-"""Gaussian noise, for which every integral is closed."""
+"""Gaussian noise, for which every integral has a closed form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stratagp.likelihoods.base import Likelihood
 from stratagp.parameters import Parameter, Value, positive
 from stratagp.types import Gaussian
 
-_LARGEST_SHARE = 0.99  # of the latent variance in the noise, in leave-one-out densities
+_LARGEST_SHARE = 0.99  # largest ratio of latent variance to noise in leave-one-out densities
 
 
 class GaussianNoise(Likelihood):
@@ -64,7 +64,7 @@ class GaussianNoise(Likelihood):
     def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``½ Σ_p [log 2π noise − log(1 − r) + (y − mean)²/(noise (1 − r))]`` with ``r = var/noise``.
 
-        The expectation exists where ``r < 1``; for the sake of gradients ``r`` is held below 0.99.
+        The expectation exists if ``r < 1``; to keep gradients finite, ``r`` is capped at 0.99.
         """
         return gaussian_log_reciprocal(y, q.mean, q.var, self.noise).sum(-1)
 
@@ -76,6 +76,6 @@ class GaussianNoise(Likelihood):
 def gaussian_log_reciprocal(
     y: Float[Tensor, "..."], mean: Float[Tensor, "..."], var: Float[Tensor, "..."], noise: Float[Tensor, "..."]
 ) -> Float[Tensor, "..."]:
-    """``log E 1/N(y; f, noise)`` for ``f ~ N(mean, var)``, with ``var/noise`` held below 0.99."""
+    """``log E 1/N(y; f, noise)`` for ``f ~ N(mean, var)``, with ``var/noise`` capped at 0.99."""
     left = 1 - (var / noise).clamp_max(_LARGEST_SHARE)
     return 0.5 * ((y - mean).square() / (noise * left) + torch.log(2 * math.pi * noise) - left.log())

@@ -1,4 +1,4 @@
-"""The Gaussian process regression network: outputs mix node functions, by weights that change with the input."""
+"""The Gaussian process regression network: outputs mix node functions with weights that depend on the input."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from stratagp.likelihoods.single import peak_integral
 from stratagp.parameters import Parameter, Value, positive
 from stratagp.types import Gaussian
 
-_SPIKE, _FAR = 129, 7.0  # places about the zero of a node, and how far they reach, in its standard deviations
-_WIDE = 10.0  # standard deviations that a spike is as wide as the whole belief from
+_SPIKE, _FAR = 129, 7.0  # points around the zero of a node, and how far they reach in its standard deviations
+_WIDE = 10.0  # standard deviations from which a spike is as wide as the whole belief
 
 
 class GPRN(Likelihood):
     """``y = W f + ε`` with latent weights ``W``, p × k, and nodes ``f``, k (Wilson, Knowles and Ghahramani 2012).
 
     **Layout** of the k (p + 1) latent functions: first ``W`` row by row, ``W_pq`` at ``p k + q``, then ``f₁ … f_k``.
-    The expected log density is exact, because it asks for the first two moments of ``W f`` alone. With all means at
+    The expected log density is exact, because it needs only the first two moments of ``W f``. With all means at
     zero the gradients by the means of ``W`` and ``f`` both vanish: start those of ``W`` at one or at random.
 
     Arguments:
-        n_nodes: how many node functions, k.
+        n_nodes: the number k of node functions.
         noise: a variance, one for all outputs or one for each.
 
     >>> likelihood = GPRN(n_nodes=2, noise=0.1)
@@ -108,7 +108,7 @@ class GPRN(Likelihood):
         return Gaussian((w @ f).squeeze(-1), (w_var @ (f.square() + f_var) + w.square() @ f_var).squeeze(-1))
 
     def covariance(self, q: Gaussian) -> Float[Tensor, "*s n p p"]:
-        """The covariance of the outputs of a row: ``Σ_q E W_pq E W_p'q Var f_q`` off the diagonal of variances."""
+        """The covariance of the outputs of a row: ``Σ_q E W_pq E W_p'q Var f_q`` off the diagonal, variances on it."""
         w, (_, f_var) = self.parts(q.mean)[0], self.parts(q.var)
         shared = w @ (w * f_var.unsqueeze(-2)).mT
         return shared + torch.diag_embed(self.predict(q).var - shared.diagonal(dim1=-2, dim2=-1))
@@ -118,14 +118,14 @@ class GPRN(Likelihood):
         return (weights @ nodes.unsqueeze(-1)).squeeze(-1)
 
     def _given_nodes(self, q: Gaussian) -> tuple[Gaussian, Float[Tensor, " k"]]:
-        """The belief about ``W f`` for nodes at points of quadrature, in a new first axis; the points' log weights."""
+        """The belief about ``W f`` for nodes at quadrature points, in a new first axis, and the points' log weights."""
         points, log_weights = normal_nodes(self.n_nodes, q.mean)
         return self._at(q, points.reshape(len(points), *[1] * (q.mean.dim() - 1), -1)), log_weights
 
     def _over_one_node(self, log_values: Callable[[Tensor], Tensor], q: Gaussian) -> Float[Tensor, "*s n"]:
-        """``log E exp(log_values)`` over the node, whose density has a spike at zero where weights are uncertain.
+        """``log E exp(log_values)`` over the node, whose density has a spike at zero if weights are uncertain.
 
-        There, places that come close together at the zero of the node are added to those around the peak.
+        Points that crowd around the zero of the node are then added to those around the peak.
         """
         (_, mean), (w_var, var) = self.parts(q.mean.detach()), self.parts(q.var.detach())
         noise, deviation = self.noise.detach().to(mean), var.sqrt()

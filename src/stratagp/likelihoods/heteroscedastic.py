@@ -1,4 +1,4 @@
-"""Gaussian noise whose variance is a latent function too."""
+"""Gaussian noise whose variance is also a latent function."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from stratagp.types import Gaussian
 
 
 class Heteroscedastic(Likelihood):
-    """``y = f + exp(g/2) ε``: two latent functions an output, its mean ``f`` and the log of its noise *variance* ``g``.
+    """``y = f + exp(g/2) ε``: two latent functions per output, its mean ``f`` and its log noise *variance* ``g``.
 
-    Latent functions of p outputs are ``f₁ … f_p g₁ … g_p``. Since ``g`` has the prior mean of its process, a constant
-    mean is worth having there, at the log of the noise expected.
+    Latent functions of p outputs are ``f₁ … f_p g₁ … g_p``. Because ``g`` has the prior mean of its process, a
+    constant mean at the log of the expected noise is useful there.
 
     >>> q = Gaussian(torch.tensor([[0.0, -1.0]]), torch.tensor([[0.5, 2.0]]))
     >>> Heteroscedastic().predict(q).var.item()  # ½ + exp(−1 + 2/2)
@@ -87,7 +87,7 @@ class Heteroscedastic(Likelihood):
 
 
 def _halves(f: Float[Tensor, "*s n q"]) -> tuple[Float[Tensor, "*s n p"], Float[Tensor, "*s n p"]]:
-    """What belongs to the means and what to the log noises."""
+    """The functions of the means and those of the log noises."""
     if f.shape[-1] % 2:
         raise InputError(f"Heteroscedastic needs two latent functions for each output, got {f.shape[-1]} in all")
     mean, log_noise = f.tensor_split(2, -1)

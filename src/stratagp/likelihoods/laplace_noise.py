@@ -1,4 +1,4 @@
-"""Double-exponential noise: errors count by their size, not by their square."""
+"""Double-exponential noise: errors count in proportion to their size, not its square."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class LaplaceNoise(FunctionPerOutput, Likelihood):
         return (0.5 * r.square() + sides + torch.log(2 * self.scale)).sum(-1)
 
     def predict(self, q: Gaussian) -> Gaussian:
-        """The mean, and the variance with that of the noise added."""
+        """The mean, and the variance plus that of the noise."""
         return Gaussian(q.mean, q.var + (2 * self.scale.square()).to(q.var))
 
 
@@ -88,7 +88,7 @@ def _standardised(y: Tensor, q: Gaussian) -> tuple[Float[Tensor, "*s n p"], Floa
 
 
 def _log_side(r: Tensor, z: Tensor) -> Tensor:
-    """``½r² + rz + log Φ(−r − z)``, as ``−½z² + log ½erfcx((r + z)/√2)`` where that loses no digits."""
+    """``½r² + rz + log Φ(−r − z)``, as ``−½z² + log ½erfcx((r + z)/√2)`` where that keeps all digits."""
     above = r + z > 0
     high, low = torch.where(above, r + z, 0.0), torch.where(above, 0.0, r + z)
     scaled = torch.log(0.5 * erfcx(high / math.sqrt(2))) - 0.5 * z.square()

@@ -20,26 +20,26 @@ from stratagp.linalg.cholesky import cholesky
 from stratagp.parameters import Parameter, real
 from stratagp.types import Gaussian, Mixture
 
-_ROUNDINGS = 64.0  # relative jitter of covariances, and least error of levels, in units of rounding
-_LEVEL_ERROR = 1e-8  # of quantiles, relative to the level or what it lacks of 1
-_LARGEST_SHARE = 0.99  # of the latent variance in the noise along any direction, in leave-one-out densities
-_STEPS = 60  # at most, to find a bracket and then a quantile in it
-_CHUNK = 2**17  # scores at nodes that are held at once for quantiles: few enough for the cache of a processor
+_ROUNDINGS = 64.0  # relative jitter of covariances, and least error of levels, in roundings
+_LEVEL_ERROR = 1e-8  # of quantiles, relative to the level or to one minus it
+_LARGEST_SHARE = 0.99  # largest ratio of latent variance to noise along any direction, in leave-one-out densities
+_STEPS = 60  # at most, to bracket a quantile and then to find it
+_CHUNK = 2**17  # scores at nodes held at once for quantiles: few enough for a processor's cache
 
 
 class Mixed(Likelihood):
     """``p(y | A f + b)`` for ``J`` functions ``f`` and a likelihood of ``C`` scores, with learnt ``A`` and ``b``.
 
     Scores of one row are correlated, with covariance ``A diag(v) Aᵀ``. A likelihood of one score keeps its closed
-    forms, and so does what a separate one for each output asks of marginals alone: ``E log p`` and predictions.
-    Gaussian noise has a joint density of all outputs; everything else, such as the softmax, is averaged over nodes,
-    of the functions or of the scores, whichever are fewer.
+    forms. So does one with a separate score for each output, as far as only marginals matter: ``E log p`` and
+    predictions. Gaussian noise has a joint density of all outputs; everything else, such as the softmax, is averaged
+    over nodes of the functions or of the scores, whichever are fewer.
 
     Arguments:
-        given: the likelihood of the scores; not a RobustMax, a step that samples and nodes have no gradient of.
-        scores: C, how many scores it takes.
-        functions: J, how many functions are mixed.
-        generator: where the start of ``A`` comes from, of entries with variance ``1/J``; where C = J it starts at one.
+        given: the likelihood of the scores; not RobustMax, a step function without a gradient at samples or nodes.
+        scores: C, the number of scores that it takes.
+        functions: J, the number of functions to mix.
+        generator: the source of the initial ``A``, with entries of variance ``1/J``; if C = J it starts at one.
 
     >>> mixed = Mixed(Softmax(), scores=3, functions=5)
     >>> mixed.predict(Gaussian(torch.zeros(2, 5), torch.ones(2, 5))).mean.shape
@@ -54,8 +54,8 @@ class Mixed(Likelihood):
             raise InputError(f"scores and functions must be at least 1, got {scores} and {functions}")
         if any(isinstance(part, RobustMax) for part in given.modules()):
             raise InputError(
-                "given must have a density that changes smoothly with its scores, but that of RobustMax is a step, "
-                "from which mixed functions cannot learn: take Softmax"
+                "given must have a density that is smooth in its scores, but that of RobustMax is a step, from which "
+                "mixed functions cannot learn: use Softmax"
             )
         start = torch.randn(scores, functions, generator=generator, dtype=torch.float64) / math.sqrt(functions)
         self.given, self._size = given, (scores, functions)
@@ -74,7 +74,7 @@ class Mixed(Likelihood):
         return self.given.noise_parameter
 
     def functions(self, outputs: int) -> int:
-        """J, whatever the observations."""
+        """J, for any observations."""
         return self._size[1]
 
     def scores(self, f: Float[Tensor, "*s n j"]) -> Float[Tensor, "*s n c"]:
@@ -108,7 +108,7 @@ class Mixed(Likelihood):
         return self.given.sample(self.scores(f), generator)
 
     def expected_log_prob(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
-        """``E log p(y | A f + b)``, by the marginals of the scores where they suffice."""
+        """``E log p(y | A f + b)``, by the marginals of the scores if they suffice."""
         if self.by_marginals():
             return self.given.expected_log_prob(y, self.belief(q))
         scores, log_weights = self._at_nodes(q)
@@ -138,14 +138,14 @@ class Mixed(Likelihood):
     def sampled_log_prob(
         self, y: Float[Tensor, "n p"], q: Gaussian, noise: Float[Tensor, "k *s n j"]
     ) -> Float[Tensor, "*s n"]:
-        """The average of ``log p(y | A f + b)`` over samples, of the scores themselves where marginals suffice.
+        """The average of ``log p(y | A f + b)`` over samples, of the scores themselves if marginals suffice.
 
-        For a softmax all that is linear around the mean ``m`` of the scores is exact: with ``p = softmax(m)``,
+        For a softmax everything linear around the mean ``m`` of the scores is exact: with ``p = softmax(m)``,
 
             E log p(y | s) = m_y − Σ_c p_c m_c + E Σ_c p_c log p(c | s),
 
-        of which the last term alone is sampled. Sampling all of ``log Σ exp s`` would add the noise of scores that
-        move together, which cancels from ``log p``, and be worse than plain samples where ``p_y`` is near one.
+        where only the last term is sampled. Sampling all of ``log Σ exp s`` would add the noise of scores that
+        move together, which cancels from ``log p``, and would be worse than plain samples if ``p_y`` is near one.
         """
         scores, functions = self._size
         if self.by_marginals() and scores <= functions:
@@ -169,7 +169,7 @@ class Mixed(Likelihood):
         return Gaussian(mean, torch.tensordot(weights, given.var + (given.mean - mean).square(), 1))
 
     def probabilities(self, q: Gaussian) -> Float[Tensor, "*s n c"]:
-        """Those of ``given`` for one score; else the softmax at nodes of correlated scores."""
+        """Those of ``given`` for one score, otherwise the softmax at nodes of correlated scores."""
         return self.given.probabilities(self.belief(q)) if self._size[0] == 1 else super().probabilities(q)
 
     def latent(self, q: Gaussian) -> Gaussian:
@@ -181,7 +181,7 @@ class Mixed(Likelihood):
         return self.given.predictive_cdf(y, self.belief(q)) if self.by_marginals() else self._cdf_under(q)(y)
 
     def quantiles(self, q: Gaussian | Mixture, levels: Sequence[float]) -> Float[Tensor, "l n p"]:
-        """Those of ``given`` under the belief about the scores; at nodes found once, for a chunk of rows at a time."""
+        """Those of ``given`` under the belief about the scores; nodes are computed once for each chunk of rows."""
         log_weights, parts = q if isinstance(q, Mixture) else (q.mean.new_zeros(1), Gaussian(q.mean[None], q.var[None]))
         if self.by_marginals():
             return self.given.quantiles(Mixture(log_weights, self.belief(parts)), levels)
@@ -192,7 +192,7 @@ class Mixed(Likelihood):
         return torch.cat([self._quantiles(log_weights, Gaussian(*pair), levels) for pair in pairs], -2)
 
     def by_marginals(self) -> bool:
-        """Whether the marginals of the scores are all that ``E log p`` and the prediction of each output need."""
+        """Whether ``E log p`` and the prediction of each output need only the marginals of the scores."""
         return self._size[0] == 1 or isinstance(self.given, (FunctionPerOutput, GaussianNoise))
 
     def _quantiles(
@@ -208,7 +208,7 @@ class Mixed(Likelihood):
         return torch.stack([_crossing(below, start, level, self.given.discrete) for level in levels])
 
     def _cdf_under(self, q: Gaussian) -> Callable[[Tensor], Tensor]:
-        """:meth:`predictive_cdf` as a function of ``y``, with the scores at the nodes found once."""
+        """:meth:`predictive_cdf` as a function of ``y``, with the scores at the nodes computed once."""
         scores, log_weights = self._at_nodes(q, narrow=True)
         weights = log_weights.exp()
         return lambda y: torch.tensordot(weights, self.given.cdf(y.expand(len(weights), *y.shape), scores), 1)
@@ -216,8 +216,8 @@ class Mixed(Likelihood):
     def _at_nodes(self, q: Gaussian, narrow: bool = False) -> tuple[Float[Tensor, "k *s n c"], Float[Tensor, " k"]]:
         """Scores ``A m + b + R ε`` at nodes ``ε``, and their log weights; ``R`` as in :meth:`_root`.
 
-        Those of ``narrow`` integrands, densities and steps, are many different places along each score. A product of
-        few nodes along each axis would miss what lies between them.
+        For ``narrow`` integrands (densities and steps) there are many different points along each score: a product of
+        a few nodes along each axis would miss what lies between them.
         """
         root = self._root(q)
         dim = root.shape[-1]
@@ -229,10 +229,10 @@ class Mixed(Likelihood):
         return self.scores(q.mean) + shifts, log_weights
 
     def _root(self, q: Gaussian) -> Float[Tensor, "*s n c r"]:
-        """``R`` with ``R Rᵀ = A diag(v) Aᵀ`` and as few columns as can be.
+        """``R`` with ``R Rᵀ = A diag(v) Aᵀ`` and as few columns as possible.
 
-        ``A diag(√v)``, J columns, or where C < J the Cholesky factor, C columns, with a jitter because scores may be
-        dependent and of any scale.
+        ``A diag(√v)`` with J columns, or if C < J the Cholesky factor with C columns, with a jitter because scores may
+        be dependent and of any scale.
         """
         scores, functions = self._size
         if scores >= functions:
@@ -263,7 +263,7 @@ def _log_reciprocal_normal(
 
         ½ Σ_c log 2π noise_c − ½ log|I − S| + ½ dᵀ (I − S)⁻¹ d,
 
-    which exists where all eigenvalues of ``S`` are below 1; they are held below 0.99, where they have no gradient.
+    which exists if all eigenvalues of ``S`` are below 1; they are capped at 0.99, beyond which they have no gradient.
     """
     deviation = noise.sqrt().expand(residual.shape[-1])
     share = covariance / (deviation.unsqueeze(-1) * deviation)
@@ -279,10 +279,10 @@ def _log_reciprocal_normal(
 
 
 def _crossing(below: Callable[[Tensor], Tensor], start: Gaussian, level: float, whole: bool) -> Float[Tensor, "n p"]:
-    """Where growing functions pass ``level``: brackets that double until they hold it, then false position.
+    """Where increasing functions cross ``level``: doubling brackets until they contain it, then false position.
 
-    The value at an end that stays is cut by the rule of Anderson and Björck, and every fourth step halves the bracket:
-    some fifteen evaluations in place of fifty. ``whole`` numbers step, so that their brackets are halved throughout.
+    The value at an end that stays is reduced by the rule of Anderson and Björck, and every fourth step halves the
+    bracket: some fifteen evaluations instead of fifty. ``whole`` numbers step, so their brackets are always halved.
     """
     width = start.var.sqrt().clamp_min(torch.finfo(start.var.dtype).tiny)
     low, high = start.mean - width, start.mean + width
@@ -294,7 +294,7 @@ def _crossing(below: Callable[[Tensor], Tensor], start: Gaussian, level: float, 
         low, high = torch.where(under < 0, low, low - width), torch.where(over < 0, high + width, high)
         under, over = below(low) - level, below(high) - level
     near = max(_LEVEL_ERROR * min(level, 1 - level), _ROUNDINGS * torch.finfo(low.dtype).eps)
-    half, last = torch.full_like(low, 0.5), torch.zeros_like(low)  # which end the last step moved: −1 low, 1 high
+    half, last = torch.full_like(low, 0.5), torch.zeros_like(low)  # the end that the last step moved: −1 low, 1 high
     for step in range(_STEPS):
         middle = torch.lerp(low, high, half if whole or step % 4 == 3 else under / (under - over))
         value = below(middle) - level

@@ -16,19 +16,19 @@ from stratagp.parameters import positive, real
 from stratagp.types import Gaussian
 
 _LINKS = ("logit", "probit")
-_FAR = 1e3  # a cut that nothing is beyond, whose square is no trouble in single precision
+_FAR = 1e3  # a cut beyond everything, whose square is safe in single precision
 
 
 class Ordinal(Likelihood):
     """``P(y ≤ k | f) = σ(b_k − f)`` for categories 0 … K − 1 and learnt cuts ``b₀ < … < b_{K−2}``.
 
     ``σ`` is the normal distribution ``Φ`` or the logistic function: ``y`` tells between which cuts ``f`` plus noise of
-    unit scale lies. With the probit link probabilities are closed, ``E σ(b − f) = Φ((b − mean)/√(1 + var))``. What is
-    predicted is the mean and variance of the number of the category; :meth:`probabilities` are those of each.
+    unit scale lies. With the probit link probabilities have the closed form ``E σ(b − f) = Φ((b − mean)/√(1 + var))``.
+    Predictions are the mean and variance of the category's number; :meth:`probabilities` are those of each category.
 
     Arguments:
-        n_classes: how many categories, K.
-        cuts: K − 1 growing numbers to start from; quantiles of ``N(0, 2)`` where left out, so that all categories are
+        n_classes: the number K of categories.
+        cuts: K − 1 increasing start values; by default quantiles of ``N(0, 2)``, so that all categories are
             equally probable for ``f ~ N(0, 1)`` and the probit link.
         link: ``"probit"`` or ``"logit"``.
 
@@ -52,18 +52,18 @@ class Ordinal(Likelihood):
             raise InputError(f"n_classes must be at least 2, got {n_classes}")
         start = _default_cuts(n_classes) if cuts is None else torch.as_tensor(cuts, dtype=torch.float64)
         if start.shape != (n_classes - 1,) or not bool((start.diff() > 0).all()):
-            raise InputError(f"cuts must be {n_classes - 1} growing numbers, one fewer than categories, got {cuts!r}")
+            raise InputError(f"cuts must be {n_classes - 1} increasing numbers, one less than classes, got {cuts!r}")
         self.n_classes, self.link = n_classes, link
         self.first = real(start[0], name="the first cut")
         self.gaps = positive(start.diff(), name="the gaps between cuts")
 
     def functions(self, outputs: int) -> int:
-        """One, whatever the number of categories."""
+        """One, for any number of categories."""
         return 1
 
     @property
     def cuts(self) -> Float[Tensor, " c"]:
-        """The K − 1 cuts, growing."""
+        """The K − 1 cuts in increasing order."""
         return torch.cat([self.first[None], self.first + self.gaps.cumsum(0)])
 
     def log_prob(self, y: Float[Tensor, "n 1"], f: Float[Tensor, "*s n 1"]) -> Float[Tensor, "*s n"]:
@@ -91,7 +91,7 @@ class Ordinal(Likelihood):
         return (f + noise > self.cuts.to(f)).sum(-1, keepdim=True).to(f)
 
     def log_predictive(self, y: Float[Tensor, "n 1"], q: Gaussian) -> Float[Tensor, "*s n"]:
-        """``log E p(y | f)``; for the probit link that of the mean, with noise of variance ``1 + var``."""
+        """``log E p(y | f)``; for the probit link, its value at the mean with noise of variance ``1 + var``."""
         if self.link == "logit":
             return super().log_predictive(y, q)
         return self._log_between(self._codes(y), q.mean, (1 + q.var).sqrt())

@@ -63,14 +63,19 @@ class Gamma(OneFunction, Likelihood):
         return torch.special.gammainc(a.expand(f.shape), a * y.clamp_min(0) * finite_exp(-f))
 
     def sample(self, f: Float[Tensor, "*s n 1"], generator: torch.Generator | None = None) -> Float[Tensor, "*s n 1"]:
-        """Amounts; those that round to 0 are the least number above."""
+        """Amounts; those that would round to 0 become the smallest positive number."""
         a = self.shape.detach().to(f)
         drawn = torch._standard_gamma(a.expand(f.shape), generator=generator) / a * finite_exp(f)
         return drawn.clamp_min(torch.finfo(f.dtype).tiny)
 
 
+<<<<<<< HEAD
 class Exponential(OneFunction, Likelihood):
     """``p(y | f) = e^−f exp(−y e^−f)``: waiting times with mean ``e^f`` that do not age.
+=======
+class Exponential(OneFunction):
+    """``p(y | f) = e^−f exp(−y e^−f)``: memoryless waiting times with mean ``e^f``.
+>>>>>>> english
 
     >>> Exponential().moments(torch.zeros(1, 1))
     Gaussian(mean=tensor([[1.]]), var=tensor([[1.]]))

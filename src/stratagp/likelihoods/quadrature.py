@@ -32,7 +32,7 @@ def _nodes(dim: int, count: int) -> tuple[Float[Tensor, "s q"], Float[Tensor, " 
         points = math.sqrt(2) * torch.erfinv(2 * uniform - 1)
         points = points - points.mean(0)
         scale = torch.linalg.cholesky(points.mT @ points / count)
-        points = torch.linalg.solve_triangular(scale, points.mT, upper=False).mT  # first two moments exactly
+        points = torch.linalg.solve_triangular(scale, points.mT, upper=False).mT  # makes the first two moments exact
         return points, torch.full((count,), -math.log(count), dtype=torch.float64)
     nodes, weights = np.polynomial.hermite_e.hermegauss(HERMITE_NODES)
     axes = np.meshgrid(*[nodes] * dim, indexing="ij")

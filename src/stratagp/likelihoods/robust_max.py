@@ -1,4 +1,4 @@
-"""Several classes: that of the largest function, except for a few labels that are wrong."""
+"""Several classes: that of the largest function, except for a few wrong labels."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _HALF_WIDTH, _NODES = 7.0, 71  # nodes at fifths of a standard deviation
 
 
 class RobustMax(Likelihood):
-    """``p(y | f) = 1 − ε`` for the class with the largest ``f`` and ``ε/(C − 1)`` for each other one.
+    """``p(y | f) = 1 − ε`` for the class with the largest ``f`` and ``ε/(C − 1)`` for each other class.
 
     A label far from the boundary costs no more than one just across it (Hernández-Lobato et al. 2011). Every integral
     follows from the probability that ``f_y`` is the largest,
 
         π_y = ∫ N(f; mean_y, var_y) Π_{c≠y} Φ((f − mean_c)/√var_c) df,
 
-    by the trapezoidal rule: to 1e-7 where no other standard deviation is below a fifth of that of ``f_y``.
+    by the trapezoidal rule: to 1e-7 if no other standard deviation is below a fifth of that of ``f_y``.
 
     Arguments:
-        epsilon: the share of wrong labels; fixed, unless it is a parameter or set free (``free("epsilon")``).
+        epsilon: the fraction of wrong labels; fixed unless it is a parameter or freed (``free("epsilon")``).
 
     >>> RobustMax(0.01).predict(Gaussian(torch.tensor([[5.0, 0.0, 0.0]]), torch.ones(1, 3))).mean
     tensor([[0.98..., 0.005..., 0.005...]])
@@ -46,7 +46,7 @@ class RobustMax(Likelihood):
     def __init__(self, epsilon: float | Parameter = 1e-3) -> None:
         super().__init__()
         if not isinstance(epsilon, Parameter) and not 0 < epsilon < 1:
-            raise InputError(f"epsilon is the share of wrong labels, between 0 and 1, got {epsilon!r}")
+            raise InputError(f"epsilon, the fraction of wrong labels, must lie between 0 and 1, got {epsilon!r}")
         self.epsilon = bounded(epsilon, 0.0, 1.0, trainable=False)
 
     def log_prob(self, y: Float[Tensor, "n 1"], f: Float[Tensor, "*s n q"]) -> Float[Tensor, "*s n"]:
@@ -86,7 +86,7 @@ class RobustMax(Likelihood):
     def sampled_log_prob(
         self, y: Float[Tensor, "n 1"], q: Gaussian, noise: Float[Tensor, "k *s n q"]
     ) -> Float[Tensor, "*s n"]:
-        """Samples of ``f_y`` alone, exact in the others: a step function of all samples would have no gradient."""
+        """Samples only ``f_y`` and is exact in the others: a step function of samples would have no gradient."""
         right, wrong = self._logs(q.mean)
         code = class_codes(y, q.mean)
         own = noise.gather(-1, code.expand(*noise.shape[:-1], 1)).squeeze(-1)
@@ -107,7 +107,7 @@ class RobustMax(Likelihood):
     def _logs(self, f: Tensor) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """The log probability of the class of the largest function, and of each other."""
         if f.shape[-1] < 2:
-            raise InputError("RobustMax needs one latent function for each class, at least two, got 1")
+            raise InputError("RobustMax needs one latent function for each of at least two classes, got 1")
         epsilon = self.epsilon.to(f)
         return torch.log1p(-epsilon), epsilon.log() - math.log(f.shape[-1] - 1)
 

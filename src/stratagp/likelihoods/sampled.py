@@ -1,4 +1,4 @@
-"""Any likelihood by reparameterised sampling: noisy, unbiased, and as cheap as a few samples."""
+"""Any likelihood by reparameterised sampling: noisy, unbiased, and cheap."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from stratagp.types import Gaussian, Mixture
 class Sampled(Likelihood):
     """The likelihood ``given``, with ``E log p(y | f)`` and ``E 1/p(y | f)`` from samples ``f = mean + √var ε``.
 
-    Everything else is asked of ``given``. Samples of ``1/p`` have heavy tails, so that a single one may rule an
-    average: the largest are cut down to the quantile ``1 − 1/√S`` of the ``S`` samples of their row. Cut samples have
-    no gradient. They are what the exact expectation fears most, functions far below their mean, so that few samples
-    give an objective that cares less for the variance and more for the fit.
+    Everything else comes from ``given``. Samples of ``1/p`` have heavy tails, so a single one may dominate an average:
+    the largest are capped at the quantile ``1 − 1/√S`` of the ``S`` samples of their row. Capped samples have no
+    gradient. They are functions far below their mean, to which the exact expectation is most sensitive, so with few
+    samples the objective cares less about the variance and more about the fit.
 
     Arguments:
-        given: what is sampled.
-        n_samples: how many samples for each row, new ones at each call.
-        generator: where they come from; torch's own where it is left out.
-        what: what is sampled: ``"bound"``, ``E log p`` alone, and ``E 1/p`` only where it has no closed form;
-            ``"reciprocal"``, ``E 1/p`` alone; or ``"both"``.
+        given: the likelihood to sample.
+        n_samples: the number of samples for each row, new at each call.
+        generator: their source; torch's default if None.
+        what: ``"bound"`` samples ``E log p``, and ``E 1/p`` only if it has no closed form;
+            ``"reciprocal"`` samples only ``E 1/p``; ``"both"`` samples both.
 
     >>> from stratagp.likelihoods import GaussianNoise
     >>> f = Gaussian(torch.zeros(1, 1), torch.ones(1, 1))
@@ -47,7 +47,7 @@ class Sampled(Likelihood):
         if what not in ("bound", "reciprocal", "both"):
             raise InputError(f"what must be 'bound', 'reciprocal' or 'both', got {what!r}")
         if what != "bound" and isinstance(given, RobustMax):
-            raise InputError("the density of RobustMax is a step, so samples of its reciprocal have no gradient")
+            raise InputError("what must be 'bound' for RobustMax, a step whose reciprocal has no gradient in samples")
         self.given, self.n_samples, self.generator, self.what = given, n_samples, generator, what
 
     @property
@@ -61,7 +61,7 @@ class Sampled(Likelihood):
         return self.given.noise_parameter
 
     def functions(self, outputs: int) -> int:
-        """As many as ``given`` asks for."""
+        """As many as ``given`` needs."""
         return self.given.functions(outputs)
 
     def start(self, y: Float[Tensor, "n p"]) -> float:
@@ -95,7 +95,7 @@ class Sampled(Likelihood):
         return self.given.log_predictive(y, q)
 
     def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
-        """The closed form, or the log of the average over samples, the largest of them cut."""
+        """The closed form, or the log of the average over samples, with the largest ones capped."""
         if self.what == "bound" and self.given.closed_reciprocal:
             return self.given.log_reciprocal(y, q)
         logs = -self.given.log_prob(y, q.sample(self._noise(q)))

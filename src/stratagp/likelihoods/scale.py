@@ -1,4 +1,4 @@
-"""Scales ``e^f``: exponentials that stay finite, and their moments under a Gaussian belief."""
+"""Scales ``e^f``: exponentials that remain finite, and their moments under a Gaussian belief."""
 
 import math
 
@@ -8,13 +8,13 @@ from torch import Tensor
 
 from stratagp.types import Gaussian
 
-_MARGIN = 10.0  # in logs, for factors behind the exponential
+_MARGIN = 10.0  # in logs, for factors that multiply the exponential
 
 
 def finite_exp(x: Float[Tensor, "..."], dtype: torch.dtype | None = None) -> Float[Tensor, "..."]:
-    """``e^x``, continued by its tangent where its square would overflow: beyond 344, or 34 in float32.
+    """``e^x``, continued by its tangent where its square would overflow: above 344, or 34 in float32.
 
-    ``dtype`` is the precision that must not overflow, where it is not that of ``x``.
+    ``dtype`` is the precision that must not overflow, by default that of ``x``.
 
     >>> finite_exp(torch.tensor([1.0, 1000.0]))
     tensor([2.7183e+00, 8.0...e+17])

@@ -16,18 +16,18 @@ from stratagp.likelihoods.base import log_average
 from stratagp.parameters import Parameter, Value, positive
 from stratagp.types import Gaussian
 
-_FARTHEST = 64.0  # standard deviations of the belief between its mean and the peak
+_FARTHEST = 64.0  # largest distance of the peak from the mean, in standard deviations of the belief
 _DROP = 30.0  # log of the integrand's fall from its peak to the ends of the grid
 _NODES = 48
-_CENTRAL = 4.0  # standard deviations of the belief that count where an expectation is infinite
+_CENTRAL = 4.0  # standard deviations of the belief to use if an expectation is infinite
 _BISECTIONS = 24
 
 
 class OneFunction(ABC):
     """Beside :class:`~stratagp.likelihoods.Likelihood`: one latent function, with a (nearly) log-concave ``p(y | f)``.
 
-    A count of 1000 tells ``log rate`` to 3 %, while fixed nodes lie 40 % of a standard deviation apart: the predictive
-    density is summed over an even grid around the peak of ``p(y | f) N(f; mean, var)`` instead.
+    A count of 1000 determines ``log rate`` to 3 %, while fixed nodes lie 40 % of a standard deviation apart. So the
+    predictive density is summed over an even grid around the peak of ``p(y | f) N(f; mean, var)``.
     """
 
     @abstractmethod
@@ -35,7 +35,7 @@ class OneFunction(ABC):
         """``log p(yₙ | fₙ)``."""
 
     def functions(self, outputs: int) -> int:
-        """One, whatever the columns of an observation."""
+        """One, for any number of columns of an observation."""
         return 1
 
     def start(self, y: Float[Tensor, "n p"]) -> float:
@@ -50,11 +50,11 @@ class OneFunction(ABC):
         return 0.5 * (low + high)
 
     def log_predictive(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
-        """``log ∫ p(y | mean + √var z) N(z; 0, 1) dz`` over the range of ``z`` that counts, by the trapezoidal rule."""
+        """``log ∫ p(y | mean + √var z) N(z; 0, 1) dz`` over the ``z`` that matter, by the trapezoidal rule."""
         return peak_integral(lambda z: self.log_prob(y, q.sample(z)), q.mean)
 
     def central_log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
-        """``log E 1/p(y | f)`` over the belief within four standard deviations, where the whole has no finite value."""
+        """``log E 1/p(y | f)`` within four standard deviations of the belief, if the full integral is infinite."""
         z = torch.linspace(-_CENTRAL, _CENTRAL, _NODES + 1).to(q.mean)
         f = q.sample(z.reshape(-1, *[1] * q.mean.dim()))
         weights = (-0.5 * z.square()).exp()
@@ -69,8 +69,8 @@ def peak_integral(
 ) -> Float[Tensor, "*s n"]:
     """``log ∫ exp(log_values(z)) N(z; 0, 1) dz`` of log-concave integrands, by the trapezoidal rule around their peaks.
 
-    ``log_values`` maps places ``*s n 1`` to ``*s n``; ``like`` has the shape of the places of one node. ``more`` are
-    places in addition, where an integrand has other peaks.
+    ``log_values`` maps points ``*s n 1`` to ``*s n``; ``like`` has the shape of the points of one node. ``more`` are
+    additional points, for integrands with other peaks.
     """
 
     def log_density(z: Tensor) -> Tensor:
@@ -113,28 +113,28 @@ def number(value: Value | Parameter, name: str) -> Any:
     """A positive parameter that must be one number."""
     parameter = positive(value, name=name)
     if parameter.raw.dim() > 0:
-        raise InputError(f"{name} must be one number, got {tuple(parameter.raw.shape)} of them")
+        raise InputError(f"{name} must be one number, got shape {tuple(parameter.raw.shape)}")
     return parameter
 
 
 def with_second(
     y: Float[Tensor, "n p"], default: float, names: str
 ) -> tuple[Float[Tensor, "n 1"], Float[Tensor, "n 1"]]:
-    """The two columns of an observation, the second filled with a default where it is left out."""
+    """The two columns of an observation, the second filled with a default if it is missing."""
     if y.shape[-1] not in (1, 2):
-        raise InputError(f"y must have the columns {names}, of which the second may be left out, got {y.shape[-1]}")
+        raise InputError(f"y must have the columns {names}, the second one optional, got {y.shape[-1]} columns")
     return y[:, :1], y[:, 1:] if y.shape[-1] == 2 else torch.full_like(y, default)
 
 
 def single_column(y: Float[Tensor, "n p"]) -> Float[Tensor, "n 1"]:
     """Observations that must be one column."""
     if y.shape[-1] != 1:
-        raise InputError(f"y must have one column, got {y.shape[-1]}: model each output by a function of its own")
+        raise InputError(f"y must have one column, got {y.shape[-1]}: model each output by its own function")
     return y
 
 
 def refuse(y: Float[Tensor, "n 1"], fine: Bool[Tensor, "n 1"], rule: str) -> None:
-    """Raise an error that names the rule and the first value that breaks it, if one does."""
+    """Raise an error that names the rule and the first value that breaks it, if any."""
     if not bool(fine.all()):
         row = int((~fine).nonzero()[0, 0])
-        raise InputError(f"{rule}, got {y[row].item():g} in row {row}: correct or remove such rows")
+        raise InputError(f"{rule}, got {y[row].item():g} in row {row}: correct or remove those rows")

@@ -18,7 +18,7 @@ from stratagp.types import Gaussian
 class Softmax(Likelihood):
     """``p(y = c | f) = exp f_c / Σ exp f`` for labels 0, 1, …, with one latent function for each class.
 
-    What is predicted is the mean and variance of the label in one-of-c coding: the means are the probabilities of the
+    Predictions are the mean and variance of the label in one-hot coding: the means are the probabilities of the
     classes.
 
     >>> Softmax().predict(Gaussian(torch.tensor([[0.0, 0.0]]), torch.ones(1, 2))).mean
@@ -60,7 +60,7 @@ class Softmax(Likelihood):
 class _SampledLogSumExp(torch.autograd.Function):
     """The average of ``log Σ exp(mean + √var ε)`` over samples, with the gradients ``p̄`` and ``½ mean(p ε)/√var``.
 
-    They are formed on the way, while the probabilities ``p`` of each sample are at hand, and nothing else is kept.
+    They are computed in the same pass from the probabilities ``p`` of each sample; nothing else is kept.
     """
 
     @staticmethod

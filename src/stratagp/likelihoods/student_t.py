@@ -1,7 +1,7 @@
 """Student-t noise: outliers are part of the model, and pull less the further out they are.
 
 With ``d = y − f ~ N(μ, v)`` and ``c = ν scale²`` both integrals over a Gaussian belief become integrals over ``t`` that
-the trapezoidal rule does to many digits, whatever the ratio of ``v`` to the scale:
+the trapezoidal rule computes to many digits, for any ratio of ``v`` to the scale:
 
     E log(1 + d²/c) = ∫ exp(−eᵗ) [1 − (1 + 2v eᵗ/c)^(−½) exp(−μ² eᵗ/(c + 2v eᵗ))] dt,
     E p(y | f) = ∫ Gamma(λ; ν/2, ν/2) N(μ; 0, v + scale²/λ) λ dt,    λ = eᵗ,
@@ -27,7 +27,7 @@ from stratagp.parameters import Parameter, Value, positive
 from stratagp.types import Gaussian
 
 _NODES = 96
-_DROP = 28.0  # what is left out is below e^−28 of the whole
+_DROP = 28.0  # what is cut off is below e^−28 of the whole
 
 
 class StudentT(FunctionPerOutput, Likelihood):
@@ -35,7 +35,7 @@ class StudentT(FunctionPerOutput, Likelihood):
 
     Arguments:
         scale: one for all outputs or one for each; the variance of the noise is ``scale² dof/(dof − 2)``.
-        dof: degrees of freedom ν > 2, one number, learnt with the rest; ``fix("dof")`` keeps it. Large is Gaussian.
+        dof: degrees of freedom ν > 2, one number, learnt with the rest; ``fix("dof")`` keeps it. Large ν is Gaussian.
 
     >>> likelihood = StudentT(scale=1.0, dof=4.0)
     >>> likelihood.predict(Gaussian(torch.zeros(1, 1), torch.ones(1, 1))).var.item()  # 1 + 4/(4 − 2)
@@ -52,7 +52,7 @@ class StudentT(FunctionPerOutput, Likelihood):
         self.scale = positive(scale, name="scale")
         if not isinstance(dof, Parameter):
             if not dof > 2:
-                raise InputError(f"dof must be above 2, where the variance is finite, got {dof!r}")
+                raise InputError(f"dof must be above 2, so that the variance is finite, got {dof!r}")
             dof = Parameter(dof, constraints.greater_than(2.0), name="dof")
         self.dof = dof
 
@@ -73,7 +73,7 @@ class StudentT(FunctionPerOutput, Likelihood):
         return self.scale.square() * self.dof / (self.dof - 2)
 
     def cdf(self, y: Float[Tensor, "*s n p"], f: Float[Tensor, "*s n p"]) -> Float[Tensor, "*s n p"]:
-        """The distribution function of t at ``(y − f)/scale``; without derivatives."""
+        """The distribution function of t at ``(y − f)/scale``, without derivatives."""
         t = ((y - f) / self.scale.to(f)).detach()
         return torch.as_tensor(stdtr(float(self.dof.detach()), t.cpu().numpy())).to(t)
 
@@ -97,7 +97,7 @@ class StudentT(FunctionPerOutput, Likelihood):
     def log_predictive(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``log E p(y | f)`` by the second integral above."""
         half, square = 0.5 * self.dof, (y - q.mean).square()
-        # between the peak for no variance and that of the Gamma density, and as far as they reach
+        # from the peak without variance to that of the Gamma density, extended by their widths
         with torch.no_grad():
             peak = torch.log((half + 0.5) / (half + 0.5 * square / self.scale.square())).clamp_max(0)
             t, step = _grid(peak - _reach(half + 0.5), torch.log1p(_reach(half)).expand_as(peak))
@@ -107,7 +107,7 @@ class StudentT(FunctionPerOutput, Likelihood):
         return (logs.logsumexp(0) + step.log()).sum(-1)
 
     def predict(self, q: Gaussian) -> Gaussian:
-        """The mean, and the variance with that of the noise added."""
+        """The mean, and the variance plus that of the noise."""
         return Gaussian(q.mean, q.var + self._variance().to(q.var))
 
 

@@ -1,8 +1,8 @@
-"""Survival times, some of them known only to be longer than the time that was watched.
+"""Survival times, some of them known only to be longer than the observation period.
 
-An observation is ``(time, observed)``: with ``observed`` 1 the event came at ``time`` and the row counts the density;
-with 0 it was still to come (right-censored), and the row counts the probability ``S(time)`` of a longer time. Without
-the second column all events were observed. What is predicted is the time of the event.
+An observation is ``(time, observed)``: with ``observed`` 1 the event happened at ``time`` and the row contributes the
+density; with 0 it had not happened yet (right-censored), and the row contributes the probability ``S(time)`` of a
+longer time. Without the second column all events were observed. Predictions are of the time of the event.
 """
 
 from __future__ import annotations
@@ -21,8 +21,13 @@ from stratagp.parameters import Parameter, Value
 from stratagp.types import Gaussian
 
 
+<<<<<<< HEAD
 class Weibull(OneFunction, Likelihood):
     """``S(t) = exp(−(t/e^f)^shape)``: times with scale ``e^f``, and a risk that grows with age for a shape above 1.
+=======
+class Weibull(OneFunction):
+    """``S(t) = exp(−(t/e^f)^shape)``: times with scale ``e^f``, and a risk that grows with age if the shape is above 1.
+>>>>>>> english
 
     >>> survived = torch.tensor([[2.0, 0.0]])  # no event until time 2
     >>> Weibull(shape=1.0).log_prob(survived, torch.zeros(1, 1)).item()
@@ -95,11 +100,11 @@ class LogNormal(OneFunction, Likelihood):
         self.noise = number(noise, "noise")
 
     def log_prob(self, y: Float[Tensor, "n p"], f: Float[Tensor, "*s n 1"]) -> Float[Tensor, "*s n"]:
-        """``log N(log t; f, noise) − log t``, or ``log Φ((f − log t)/√noise)`` where censored."""
+        """``log N(log t; f, noise) − log t``, or ``log Φ((f − log t)/√noise)`` if censored."""
         return self._log_prob(y, f, self.noise)
 
     def expected_log_prob(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
-        """``log N(log t; mean, noise) − log t − var/(2 noise)``, or by quadrature where censored."""
+        """``log N(log t; mean, noise) − log t − var/(2 noise)``, or by quadrature if censored."""
         log_t, observed = _survived(y)
         seen = (_log_density(log_t, q.mean, self.noise) - 0.5 * q.var / self.noise).squeeze(-1)
         return torch.where(observed.squeeze(-1), seen, super().expected_log_prob(y, q))
@@ -109,9 +114,9 @@ class LogNormal(OneFunction, Likelihood):
         return self._log_prob(y, q.mean, q.var + self.noise)
 
     def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
-        """``log t + ½ [log 2π noise − log(1 − r) + (log t − mean)²/(noise (1 − r))]``, or by quadrature where censored.
+        """``log t + ½ [log 2π noise − log(1 − r) + (log t − mean)²/(noise (1 − r))]``, or by quadrature if censored.
 
-        The expectation exists where ``r = var/noise < 1``; for the sake of gradients ``r`` is held below 0.99.
+        The expectation exists if ``r = var/noise < 1``; to keep gradients finite, ``r`` is capped at 0.99.
         """
         log_t, observed = _survived(y)
         seen = log_t + gaussian_log_reciprocal(log_t, q.mean, q.var, self.noise)
@@ -145,7 +150,7 @@ class LogNormal(OneFunction, Likelihood):
 
 
 def _log_density(log_t: Tensor, mean: Tensor, var: Tensor) -> Tensor:
-    """That of ``t`` for ``log t ~ N(mean, var)``."""
+    """The log density of ``t`` for ``log t ~ N(mean, var)``."""
     return -log_t - 0.5 * ((log_t - mean).square() / var + torch.log(2 * math.pi * var))
 
 
@@ -159,5 +164,5 @@ def _survived(y: Float[Tensor, "n p"]) -> tuple[Float[Tensor, "n 1"], Bool[Tenso
 
 
 def _log(t: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """``log t``, about the least there is for times that are not positive."""
+    """``log t``, and about the least finite number for times that are not positive."""
     return t.clamp_min(torch.finfo(t.dtype).tiny).log()

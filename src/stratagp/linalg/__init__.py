@@ -1,4 +1,4 @@
-"""Linear algebra on tensors: pure functions, one subject a file."""
+"""Linear algebra on tensors: pure functions, one subject per file."""
 
 from stratagp.linalg.cholesky import cholesky as cholesky
 from stratagp.linalg.distances import scaled_sqdist as scaled_sqdist

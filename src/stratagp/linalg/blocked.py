@@ -1,6 +1,6 @@
 """Cholesky factor and inverse of a symmetric positive definite matrix, in place, by large matrix products.
 
-LAPACK's ``potrf`` and ``potri`` reach about half the speed of a plain matrix product. Both become matrix products
+LAPACK's ``potrf`` and ``potri`` reach about half the speed of a plain matrix product. Both turn into matrix products
 when done by blocks, here of rows, which suits the row-major storage of torch:
 
 *Factor*, ``A = UᵀU``, left-looking. With the rows above block ``j`` finished,
@@ -28,7 +28,7 @@ def block_size(n: int) -> int:
 def factor_(a: Float[Tensor, "n n"], block: int | None = None) -> list[Tensor] | None:
     """Overwrite the upper triangle of ``a`` by ``U`` with ``A = UᵀU``.
 
-    Returns the inverses ``Lⱼ⁻¹`` of the diagonal blocks, which :func:`invert_` needs, or None where ``a`` is not
+    Returns the inverses ``Lⱼ⁻¹`` of the diagonal blocks, which :func:`invert_` needs, or None if ``a`` is not
     positive definite. Only the upper triangle of ``a`` is read.
     """
     n = len(a)
@@ -50,7 +50,7 @@ def factor_(a: Float[Tensor, "n n"], block: int | None = None) -> list[Tensor] |
 
 
 def invert_(u: Float[Tensor, "n n"], inverses: list[Tensor]) -> None:
-    """Overwrite the factor that :func:`factor_` left in ``u`` by the full symmetric inverse ``(UᵀU)⁻¹``."""
+    """Overwrite the factor in ``u``, from :func:`factor_`, by the full symmetric inverse ``(UᵀU)⁻¹``."""
     e = len(u)
     for inverse in reversed(inverses):
         j = e - len(inverse)
@@ -64,6 +64,6 @@ def invert_(u: Float[Tensor, "n n"], inverses: list[Tensor]) -> None:
 
 
 def solve(u: Float[Tensor, "n n"], b: Float[Tensor, "n q"]) -> Float[Tensor, "n q"]:
-    """``(UᵀU)⁻¹ b`` for the upper factor ``U``; what lies below the diagonal is not read."""
+    """``(UᵀU)⁻¹ b`` for the upper factor ``U``; ignores what is below the diagonal."""
     half = torch.linalg.solve_triangular(u.mT, b, upper=False)
     return torch.linalg.solve_triangular(u, half, upper=True)

@@ -1,11 +1,11 @@
 """Means and variances interpolated from a regular grid, as polynomials on each of its cells.
 
-Between two grid points the four cubic weights are ``W(t) = C (1, t, t², t³)ᵀ`` in the share ``t`` of the cell that lies
-below ``x``. So interpolated values are cubic in ``t``, and variances ``W(t)ᵀ S W(t)`` of degree six:
+Between two grid points the four cubic weights are ``W(t) = C (1, t, t², t³)ᵀ`` in the fraction ``t`` of the cell below
+``x``. So interpolated values are cubic in ``t``, and variances ``W(t)ᵀ S W(t)`` of degree six:
 
     Σₖ vₖ Wₖ(t) = Σ_p t^p (Cᵀv)_p,        W(t)ᵀ S W(t) = Σ_r t^r Σ_{p+p'=r} (Cᵀ S C)_pp'.
 
-The coefficients of all cells are a small table, made once a step; a row then costs eleven gathered numbers, whatever
+The coefficients of all cells are a small table, made once per step; a row then costs eleven gathered numbers, whatever
 the size of the grid, and its derivative by ``x`` is that of the polynomial.
 """
 
@@ -22,16 +22,16 @@ from stratagp.linalg.once import first_derivative_only
 
 
 def cells_of(x: Float[Tensor, "*s"], grid: RegularGrid) -> tuple[Int64[Tensor, "*s"], Float[Tensor, "*s"]]:
-    """The number of the cell that each value lies in, from 0, and the share of it below the value.
+    """The number of each value's cell, from 0, and the fraction of the cell below the value.
 
-    Values beyond the grid are moved to its ends. NaN is given to some cell with NaN as its share, so that what is
-    interpolated there is NaN.
+    Values beyond the grid are moved to its ends. NaN falls into some cell with NaN as its fraction, so that
+    interpolation gives NaN there.
 
     >>> cells_of(torch.tensor([0.0, 0.75]), RegularGrid(0.0, 1.0, size=7))
     (tensor([0, 1]), tensor([0.0000, 0.5000]))
     """
     position = (x.clamp(grid.low, grid.high) - grid.low) / grid.spacing
-    cell = position.detach().int().clamp_(0, n_cells(grid) - 1)  # NaN has become some whole number before the clamp
+    cell = position.detach().int().clamp_(0, n_cells(grid) - 1)  # NaN became some whole number before the clamp
     return cell.long(), position - cell
 
 
@@ -68,7 +68,7 @@ def at_cells(
 def polynomials_at(
     table: Float[Tensor, "*q c p"], cell: Int64[Tensor, "n q"], share: Float[Tensor, "n q"]
 ) -> Float[Tensor, "n q"]:
-    """:func:`at_cells` by plain operations, which a graph can hold."""
+    """:func:`at_cells` in plain operations, for exported graphs."""
     return _horner(list(table.reshape(-1, table.shape[-1])[_places(table, cell)].unbind(-1)), share)
 
 

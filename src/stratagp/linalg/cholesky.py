@@ -1,8 +1,8 @@
-"""Cholesky factors with a stated policy for matrices that are not quite positive definite.
+"""Cholesky factors with a policy for matrices that are not quite positive definite.
 
 The policy: factor the matrix as it is; if that fails add jitter to the diagonal, from 1e-10 (float64) or 1e-7
-(float32) of the mean diagonal up to 1e-3, ten times more at each try, and warn how much it took; if that fails too,
-raise an error that names the kernel, the likely cause and the remedy. NaN and infinity are an error at once.
+(float32) of the mean diagonal up to 1e-3, ten times more at each try, and warn how much was needed; if that fails too,
+raise an error that names the kernel, the likely cause and the remedy. NaN and infinity raise an error at once.
 """
 
 import warnings
@@ -19,9 +19,9 @@ _EIGENVALUE_LIMIT = 2000  # above this many rows a failed matrix is reported wit
 
 
 def cholesky(a: Float[Tensor, "..."], name: object = "the matrix") -> Float[Tensor, "*q n n"]:
-    """Lower triangular ``L`` with ``L Lᵀ = A``, after the jitter policy of this module.
+    """Lower triangular ``L`` with ``L Lᵀ = A``, by the jitter policy of this module.
 
-    ``name`` says in warnings and errors whose matrix it is. Gradients pass to ``a``. In a batch only the matrices
+    ``name`` identifies the matrix in warnings and errors. Gradients flow to ``a``. In a batch only the matrices
     that need jitter get it.
 
     >>> cholesky(torch.tensor([[4.0, 2.0], [2.0, 5.0]]))
@@ -49,7 +49,7 @@ def cholesky(a: Float[Tensor, "..."], name: object = "the matrix") -> Float[Tens
 def blocked_factor(
     covariance: Float[Tensor, "n n"], noise: Float[Tensor, "..."], name: object = "the covariance"
 ) -> tuple[Float[Tensor, "n n"], list[Tensor]]:
-    """The same policy for large matrices: the factor of ``covariance + diag(noise)`` as ``blocked.factor_`` leaves it.
+    """The same policy for large matrices: the factor of ``covariance + diag(noise)`` as in ``blocked.factor_``.
 
     Returns one new n × n buffer with ``U`` in its upper triangle, and the inverses of its diagonal blocks.
     """
@@ -90,8 +90,8 @@ def jitter_steps(dtype: torch.dtype) -> list[float]:
 def warn_jitter(name: object, relative: float) -> None:
     """Warn that jitter was needed."""
     warnings.warn(
-        f"{name} is numerically singular; {relative:.0e} of its mean diagonal was added to factor it. "
-        "Larger noise, fewer near-duplicate rows or shorter lengthscales avoid this",
+        f"{name} is numerically singular; {relative:.0e} of its mean diagonal was added to factor it. To avoid this, "
+        "use more noise, fewer near-duplicate rows or shorter lengthscales",
         NumericalWarning,
         stacklevel=4,
     )
@@ -107,12 +107,12 @@ def _refuse_bad_entries(a: Tensor, name: object) -> None:
         row = int(bad.nonzero()[0, -2])
         raise NotPositiveDefiniteError(
             f"{name} has NaN or infinite entries, the first in row {row}. Look for missing values in that row of the "
-            "inputs, or for a hyperparameter that has run away (a smaller learning step or a prior helps)"
+            "inputs, or for a hyperparameter that diverged (use a smaller learning rate or a prior)"
         )
 
 
 def diagnose(a: Float[Tensor, "n n"], name: object) -> str:
-    """Why a matrix may have failed, in words, with the remedy."""
+    """The likely reason why a matrix failed, with the remedy."""
     first = a.detach().double()
     diagonal = first.diagonal()
     low, high = float(diagonal.min()), float(diagonal.max())
@@ -124,7 +124,7 @@ def diagnose(a: Float[Tensor, "n n"], name: object) -> str:
     elif high / low > 1e8:
         cause = f"its diagonal spans {low:.1e} to {high:.1e}: standardise the inputs or bound the kernel's variances"
     elif _duplicate_rows(first):
-        cause = "some rows of the data are the same, or nearly so: remove duplicates or give the model noise"
+        cause = "some rows of the data are equal or nearly so: remove duplicates or give the model noise"
     else:
         cause = "the kernel may not be positive definite: test it with stratagp.testing.check_kernel"
     eigenvalue = ""

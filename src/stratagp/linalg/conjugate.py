@@ -1,12 +1,12 @@
-"""Systems ``A x = b`` by preconditioned conjugate gradients, for matrices that are only ever multiplied.
+"""Systems ``A x = b`` by preconditioned conjugate gradients, for matrices used only in products.
 
 Each iteration multiplies by ``A`` once, for all columns of ``b`` together. The preconditioner is a low-rank part plus a
-diagonal, ``P = RᵀR + D`` with the rows ``R`` of a pivoted Cholesky factor (Gardner et al. 2018): it takes the few
-large eigenvalues of a covariance away, on which conjugate gradients would spend most of their iterations.
+diagonal, ``P = RᵀR + D`` with the rows ``R`` of a pivoted Cholesky factor (Gardner et al. 2018): it removes the few
+large eigenvalues of a covariance, on which conjugate gradients would spend most of their iterations.
 
 The coefficients of the iterations are those of Lanczos' tridiagonal matrix ``T`` of ``P^-½ A P^-½``, started from
 ``P^-½ b``, and so the same iterations also give ``bᵀ P^-½ log(P^-½ A P^-½) P^-½ b = |P^-½ b|² e₁ᵀ log(T) e₁``: for
-random ``b ~ N(0, P)`` an unbiased estimate of ``log |A| − log |P|`` but for what is left of the iterations.
+random ``b ~ N(0, P)`` an unbiased estimate of ``log |A| − log |P|``, up to the error of stopping early.
 """
 
 import math
@@ -58,7 +58,7 @@ class LowRankPlusDiagonal:
 
 
 class Solution(NamedTuple):
-    """Columns ``x``, what is left of ``b − A x`` by the recurrence, and the coefficients of the iterations."""
+    """Columns ``x``, the residual ``b − A x`` by the recurrence, and the coefficients of the iterations."""
 
     b: Float[Tensor, "n s"]
     x: Float[Tensor, "n s"]
@@ -68,21 +68,21 @@ class Solution(NamedTuple):
 
     @property
     def iterations(self) -> int:
-        """How many products with ``A`` there were."""
+        """The number of products with ``A``."""
         return len(self.steps)
 
     @property
     def residual(self) -> Float[Tensor, " s"]:
-        """``|b − A x| / |b|`` of each column; 0 where ``b`` is."""
+        """``|b − A x| / |b|`` of each column; 0 if ``b`` is."""
         length = self.b.norm(dim=0)
         return torch.where(length > 0, self.left.norm(dim=0) / length, 0.0)
 
     def columns(self, first: int) -> "Solution":
-        """That of all columns from ``first`` on."""
+        """The solution of all columns from ``first`` on."""
         return Solution(*(part[:, first:] for part in self))
 
     def quadratic(self) -> Float[Tensor, " s"]:
-        """``bᵀ A⁻¹ b`` of each column, from below: less by ``(x − A⁻¹b)ᵀ A (x − A⁻¹b)``, the square of the error.
+        """``bᵀ A⁻¹ b`` of each column, from below: too small by ``(x − A⁻¹b)ᵀ A (x − A⁻¹b)``, the square of the error.
 
         bᵀx + xᵀ(b − A x) = bᵀA⁻¹b − (x − A⁻¹b)ᵀ A (x − A⁻¹b),   for any ``x``.
         """
@@ -98,14 +98,14 @@ def conjugate_gradients(
     enough: float = math.inf,
     agree: Callable[[Tensor], None] | None = None,
 ) -> Solution:
-    """``x`` with ``|b − A x| ≤ tolerance |b|`` for each column, or as near as ``most`` iterations come.
+    """``x`` with ``|b − A x| ≤ tolerance |b|`` for each column, or as close as ``most`` iterations get.
 
     Arguments:
         product: ``A`` times a matrix of columns, for a symmetric positive definite ``A``.
-        solve: ``P⁻¹`` times one.
-        enough: what ``rᵀP⁻¹r`` of the residual ``r = b − A x`` must not exceed either. Where ``A − P`` has no negative
-            eigenvalue it bounds ``rᵀA⁻¹r``, by which the quadratic form errs.
-        agree: makes the flags of columns that go on the same, in place, in all processes that share the products.
+        solve: ``P⁻¹`` times a matrix of columns.
+        enough: also an upper limit on ``rᵀP⁻¹r`` of the residual ``r = b − A x``. If ``A − P`` has no negative
+            eigenvalue, it bounds ``rᵀA⁻¹r``, the error of the quadratic form.
+        agree: makes the flags of unfinished columns equal, in place, in all processes that share the products.
 
     >>> a = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
     >>> conjugate_gradients(lambda v: a @ v, torch.tensor([[3.0], [4.0]]), lambda v: v).x.mT
@@ -137,7 +137,7 @@ def conjugate_gradients(
 
 
 def log_quadratures(found: Solution) -> Float[Tensor, " s"]:
-    """``e₁ᵀ log(T) e₁`` for the tridiagonal matrix of each column's iterations; 0 where there were none.
+    """``e₁ᵀ log(T) e₁`` for the tridiagonal matrix of each column's iterations; 0 if there were none.
 
     Tₖₖ = 1/αₖ + βₖ₋₁/αₖ₋₁,      Tₖ,ₖ₊₁ = √βₖ / αₖ    for steps ``α`` and ratios ``β``.
     """

@@ -8,11 +8,11 @@ extended by their squared norms. Its derivatives contract the incoming gradient 
     ∂/∂w  = 2w  ∘ (Σᵢ gᵢ xᵢ² + Σⱼ hⱼ zⱼ² − 2 Σᵢ xᵢ (Gz)ᵢ),    and Σᵢ xᵢ (Gz)ᵢ = Σⱼ zⱼ (Gᵀx)ⱼ
 
 so a single product, ``G [z, 1]`` or ``Gᵀ [x, 1]``, serves the weights and one side of the points; what needs no
-gradient is not computed. Of points with themselves, the product ``(G + Gᵀ) x`` serves all. Points are centred first,
-since a difference does not know the origin but rounding does.
+gradient is not computed. For points with themselves, ``(G + Gᵀ) x`` serves all. Points are centred first,
+because differences do not depend on the origin, but rounding does.
 
 Shapes: points ``*q n d`` and ``*q m d``; weights broadcast against them, such as ``d``, ``q 1 d`` or a number.
-Where only the weights or ``z`` carry the function axis, ``z`` is scaled and ``x`` multiplied once for all functions.
+If only the weights or ``z`` have the function axis, ``z`` is scaled and ``x`` multiplied once for all functions.
 """
 
 from typing import Any
@@ -49,7 +49,7 @@ class _ScaledSqdist(torch.autograd.Function):
 
 
 def squares(x: Tensor, z: Tensor, weight: Tensor) -> Tensor:
-    """The squared distances of points that are not centred yet."""
+    """The squared distances of uncentred points."""
     xc, zc = centre(x, z)
     norms = scaled_norm(xc, weight), scaled_norm(zc, weight)
     r2 = quadratic(xc, zc, weight, *norms, scale=1.0)
@@ -57,27 +57,27 @@ def squares(x: Tensor, z: Tensor, weight: Tensor) -> Tensor:
 
 
 def rounding_shows(x_norm: Tensor, z_norm: Tensor) -> bool:
-    """Whether squared distances by one product would be off by more than kernels may be."""
+    """Whether squared distances by one product would err by more than kernels allow."""
     tolerance = 1e-11 if x_norm.dtype == torch.float64 else 1e-5
     return torch.finfo(x_norm.dtype).eps * largest(x_norm, z_norm) > tolerance
 
 
 def largest(x_norm: Tensor, z_norm: Tensor) -> float:
-    """The largest of all norms; 0 where there are none."""
+    """The largest of all norms; 0 if there are none."""
     if not x_norm.numel() or not z_norm.numel() or x_norm.is_meta:
         return 0.0
     return max(float(x_norm.max()), float(z_norm.max()))
 
 
 def centre(x: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-    """Both less the mean of ``z``."""
-    middle = z.detach().reshape(-1, z.shape[-1]).mean(0).nan_to_num(0.0, 0.0, 0.0)  # a bad row spoils itself alone
+    """Both minus the mean of ``z``."""
+    middle = z.detach().reshape(-1, z.shape[-1]).mean(0).nan_to_num(0.0, 0.0, 0.0)  # a bad row spoils only itself
     xc = x - middle
     return xc, xc if x is z else z - middle
 
 
 def scaled_norm(x: Tensor, weight: Tensor) -> Float[Tensor, "*q n"]:
-    """``Σ_d w_d² x_d²``, without a tensor of size q × n × d where only the weights have a function axis."""
+    """``Σ_d w_d² x_d²``, without a tensor of size q × n × d if only the weights have a function axis."""
     if weight.dim() < 3 or x.dim() == 3:
         return (x * weight).square().sum(-1)
     weights = weight.square().expand(-1, -1, x.shape[-1])
@@ -90,7 +90,7 @@ def log_of(variance: Tensor) -> Tensor:
 
 
 def quadratic(x: Tensor, z: Tensor, weight: Tensor, x_norm: Tensor, z_norm: Tensor, scale: float) -> Tensor:
-    """``scale · (x_norm + z_norm − 2 Σ_d w_d² x_d z_d)``, by products of extended points where that saves a pass."""
+    """``scale · (x_norm + z_norm − 2 Σ_d w_d² x_d z_d)``, by products of extended points if that saves a pass."""
     scaled = z * weight.square()
     if x.dim() == 2 and scaled.dim() == 2 and x_norm.dim() == 1:
         left, right = extended(x, scaled, x_norm, z_norm)
@@ -112,15 +112,15 @@ def extended(x: Tensor, scaled: Tensor, x_norm: Tensor, z_norm: Tensor) -> tuple
 def repair_(
     r2: Tensor, x: Tensor, z: Tensor, weight: Tensor, x_norm: Tensor, z_norm: Tensor, first: int | None
 ) -> Tensor:
-    """Recompute, from differences, the entries that lost more than half of their digits to cancellation.
+    """Recompute, from differences, the entries that lost more than half their digits to cancellation.
 
-    Where ``x`` are rows of ``z`` itself, ``first`` is the number of the first: their distance to themselves is zero.
+    If ``x`` are rows of ``z`` itself, ``first`` is the number of the first: their distance to themselves is zero.
     """
     own = r2.diagonal(first, -2, -1) if first is not None else r2[..., :0]
     own.fill_(torch.inf)
     limit = torch.finfo(r2.dtype).eps ** 0.5
     bound = limit * largest(x_norm, z_norm)
-    if r2.numel() and not r2.amin() >= bound:  # not: a missing value makes the least one missing
+    if r2.numel() and not r2.amin() >= bound:  # "not ≥" also catches NaN
         _from_differences_(r2, x, z, weight, x_norm, z_norm, (r2 < bound).nonzero(as_tuple=True))
     own.zero_()
     return r2
@@ -129,7 +129,7 @@ def repair_(
 def _from_differences_(
     r2: Tensor, x: Tensor, z: Tensor, weight: Tensor, x_norm: Tensor, z_norm: Tensor, found: tuple[Any, ...]
 ) -> None:
-    """The entries at ``found`` that are small beside their own points' norms."""
+    """Recompute the entries at ``found`` that are small relative to their own points' norms."""
     limit = torch.finfo(r2.dtype).eps ** 0.5
     *function, i, j = found
     close = r2[found] < limit * (_pick(x_norm, function, i, 2) + _pick(z_norm, function, j, 2))
@@ -141,14 +141,14 @@ def _from_differences_(
 
 
 def _pick(values: Tensor, function: list[Tensor], row: Tensor, axes: int) -> Tensor:
-    """Rows of a tensor that has ``axes`` axes where it belongs to the functions one by one."""
+    """Rows of a tensor, which has ``axes`` axes if each function has its own."""
     return values[(*function, row)] if values.dim() == axes else values[row]
 
 
 def contract(
     grad: Tensor, x: Tensor, z: Tensor, weight: Tensor, needs: tuple[bool, ...], same: bool
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Derivatives of ``Σ G ∘ r²`` for centred points, by the products above; all to ``x`` where ``z`` is the same."""
+    """Derivatives of ``Σ G ∘ r²`` for centred points, by the products above; all go to ``x`` if ``z`` is the same."""
     if same and needs[0]:
         return _contract_same(grad, x, weight)
     d = x.shape[-1]

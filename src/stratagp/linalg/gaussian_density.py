@@ -29,8 +29,8 @@ def gaussian_log_density(
 ) -> Float[Tensor, ""]:
     """``log N(residual; 0, covariance + diag(noise))`` summed over the columns of ``residual``.
 
-    ``noise`` is one variance or one for each row. The gradient with respect to ``covariance`` treats it as a full
-    matrix, so for symmetric changes it is the ordinary one. First derivatives only. ``name`` is printed in errors.
+    ``noise`` is one variance or one for each row. The gradient by ``covariance`` treats it as a full
+    matrix, so for symmetric changes it is the ordinary one. First derivatives only. ``name`` appears in errors.
 
     >>> r = torch.tensor([[0.5], [-0.5]])
     >>> gaussian_log_density(r, torch.zeros(2, 2), torch.tensor(1.0))

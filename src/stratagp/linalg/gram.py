@@ -1,12 +1,12 @@
-"""Sums over the rows of a whitened projection, a chunk of rows at a time, with their gradients in closed form.
+"""Sums over the rows of a whitened projection, one chunk of rows at a time, with their gradients in closed form.
 
 Sparse Gaussian processes see ``n`` rows of data through ``m`` inducing points ``z``. With ``Kzz = L Lᵀ`` and the
 columns ``aᵢ = L⁻¹ k(z, xᵢ)`` of ``A = L⁻¹ Kzx``, all that their bounds need are the sums
 
     B = Σᵢ wᵢ aᵢ aᵢᵀ,        b = Σᵢ aᵢ vᵢ,        sᵢ = |aᵢ|².
 
-*Forward.* Each chunk of rows is evaluated, whitened, added and forgotten: the memory is that of one chunk and of a
-few m × m matrices, whatever ``n``. Only the upper blocks of the symmetric ``B`` are multiplied.
+*Forward.* Each chunk of rows is evaluated, whitened, added and dropped: the memory is that of one chunk and a
+few m × m matrices, whatever ``n``. Only the upper blocks of the symmetric ``B`` are computed.
 
 *Backward.* Let ``B̄`` and ``b̄`` be the incoming gradients and ``H = B̄ + B̄ᵀ``. Then ``āᵢ = wᵢ H aᵢ + b̄ vᵢ``, so
 
@@ -14,10 +14,10 @@ few m × m matrices, whatever ``n``. Only the upper blocks of the symmetric ``B`
     L̄ = −tril(L⁻ᵀ Σᵢ āᵢ aᵢᵀ) = −tril(L⁻ᵀ (H B + b̄ bᵀ)),
     w̄ᵢ = ½ aᵢᵀ H aᵢ,        v̄ᵢ = b̄ᵀaᵢ.
 
-The factor's gradient needs the sums alone, and that of a chunk one product with an m × m matrix: the chunk's
-covariance is evaluated again, with a graph, and passes ``k̄`` on to the kernel's parameters and ``z``. For the norms
+The factor's gradient needs only the sums, and that of a chunk one product with an m × m matrix: the chunk's
+covariance is evaluated again, with a graph, and passes ``k̄`` to the kernel's parameters and ``z``. For the norms
 the same holds with ``āᵢ = 2 s̄ᵢ aᵢ``. Whitened chunks are kept for the backward up to a fixed number of bytes, and
-computed again beyond it.
+recomputed beyond that.
 
 *Why whiten each chunk* when ``L⁻¹ (Kzx Kxz) L⁻ᵀ`` and ``(L⁻ᵀ H L⁻¹) Kzx`` would save triangular solves with n columns:
 their rounding errors are amplified by ``|Kzz⁻¹|``, those of the solves by its square root, and ``B`` stays positive
@@ -35,9 +35,9 @@ from torch import Tensor
 from stratagp.linalg.once import first_derivative_only
 
 Covariance = Callable[[Tensor, Tensor], Tensor]
-CHUNK = 2**19  # numbers of a chunk of the covariance, where its rows are not given
-KEEP = 2**25  # numbers of whitened chunks kept from the forward to the backward: 256 megabytes
-_BLOCK = 128  # columns of B that are multiplied at once
+CHUNK = 2**19  # entries of a chunk of the covariance, if its rows are not given
+KEEP = 2**25  # entries of whitened chunks kept for the backward pass: 256 megabytes
+_BLOCK = 128  # columns of B computed at once
 
 
 def whitened_gram(
@@ -53,11 +53,11 @@ def whitened_gram(
     """``B = Σ wᵢ aᵢ aᵢᵀ`` and ``b = Σ aᵢ vᵢ`` for the columns of ``A = L⁻¹ k(z, x)``, in chunks of rows.
 
     Arguments:
-        covariance: ``k(x, z)`` as ``n m``; evaluated on chunks of rows, twice where a gradient is wanted.
-        parameters: the leaf tensors on which ``covariance`` depends and that shall have gradients.
+        covariance: ``k(x, z)`` as ``n m``; evaluated on chunks of rows, twice if a gradient is needed.
+        parameters: the leaf tensors on which ``covariance`` depends and that need gradients.
         factor: the lower Cholesky factor ``L`` of ``k(z, z)``.
-        weight: ``w``; one where it is left out, which makes the gradient cheaper.
-        chunk: rows that are held at once; as many as make a few megabytes where it is left out.
+        weight: ``w``; one by default, which makes the gradient cheaper.
+        chunk: rows held at once; by default as many as fill a few megabytes.
 
     First derivatives only.
 
@@ -78,7 +78,7 @@ def whitened_norms(
     factor: Float[Tensor, "m m"],
     chunk: int | None = None,
 ) -> Float[Tensor, " n"]:
-    """``sᵢ = |aᵢ|² = k(xᵢ, z) Kzz⁻¹ k(z, xᵢ)``, the variance that ``z`` explains, as :func:`whitened_gram`.
+    """``sᵢ = |aᵢ|² = k(xᵢ, z) Kzz⁻¹ k(z, xᵢ)``, the variance that ``z`` explains; see :func:`whitened_gram`.
 
     >>> x, z, one = torch.tensor([[1.0], [2.0]]), torch.tensor([[2.0]]), torch.ones(1, 1)
     >>> whitened_norms(lambda x, z: x @ z.mT, (), x, z, 2 * one)
@@ -188,7 +188,7 @@ class _Push:
             return self._covariance(self._x[rows], self._z)
 
     def gradient(self, k: Tensor, to_k: Tensor) -> None:
-        """Pass ``k̄`` of the chunk on to whatever needs it."""
+        """Pass ``k̄`` of the chunk to everything that needs it."""
         places = zip([self._x, self._z, *self._leaves], [self.x, self.z, *self.parameters], strict=True)
         wanted = [(leaf, total) for leaf, total in places if total is not None]
         if not (wanted and k.requires_grad):

@@ -1,11 +1,11 @@
-"""Local cubic interpolation on regular grids: four gathered weights a value, never an ``n × m`` matrix.
+"""Local cubic interpolation on regular grids: four gathered weights per value, never an ``n × m`` matrix.
 
 Keys' cubic convolution with ``a = −½``. For a grid point at ``t`` spacings from ``x`` the weight is
 
     w(t) = 3/2 |t|³ − 5/2 |t|² + 1              |t| ≤ 1
          = −1/2 |t|³ + 5/2 |t|² − 4 |t| + 2     1 < |t| < 2,
 
-zero beyond. Weights sum to one, reproduce quadratics exactly and are continuously differentiable in ``x``;
+and zero beyond. Weights sum to one, reproduce quadratics exactly and are continuously differentiable in ``x``;
 the error falls with the cube of the spacing. All this needs grid points on either side of ``x``, so a grid
 reaches two guard points beyond the range of its inputs.
 
@@ -34,7 +34,7 @@ KEYS = ((0.0, -0.5, 1.0, -0.5), (1.0, 0.0, -2.5, 1.5), (0.0, 0.5, 2.0, -1.5), (0
 
 @dataclass(frozen=True)
 class RegularGrid:
-    """``size`` equally spaced points that serve inputs in ``[low, high]``, guard points included.
+    """``size`` equally spaced points for inputs in ``[low, high]``, including guard points.
 
     Two guard points on either side lie beyond that range: the spacing is ``h = (high − low)/(size − 5)``, and
     the points run from ``low − 2h`` to ``high + 2h``.
@@ -54,7 +54,7 @@ class RegularGrid:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise InputError(f"a grid needs finite numbers low < high, got low={self.low}, high={self.high}")
         if self.size < 2 * GUARDS + 2:
-            raise InputError(f"size must be at least 6, as four of the points are guards, got {self.size}")
+            raise InputError(f"size must be at least 6, because four points are guards, got {self.size}")
 
     @property
     def spacing(self) -> float:
@@ -63,7 +63,7 @@ class RegularGrid:
 
     @property
     def points(self) -> Float[Tensor, " m"]:
-        """All points, guards included, in float64."""
+        """All points, including guards, in float64."""
         return self.low + self.spacing * (torch.arange(self.size, dtype=torch.float64) - GUARDS)
 
     def check(self, x: Float[Tensor, "..."], name: str = "x") -> None:
@@ -99,7 +99,7 @@ def cubic_weights(
     else:
         grid.check(x)
     position = (x - grid.low) / grid.spacing + GUARDS
-    below = position.detach().int().clamp_(GUARDS, grid.size - 2 - GUARDS)  # NaN became some whole number before it
+    below = position.detach().int().clamp_(GUARDS, grid.size - 2 - GUARDS)  # NaN became some whole number before this
     t = (position - below)[..., None]
     constant, linear, square, cube = torch.tensor(KEYS, dtype=x.dtype, device=x.device).T
     weight = constant + t * (linear + t * (square + t * cube))
@@ -120,7 +120,7 @@ def product_weights(
     (tensor([17]), tensor(1.))
     """
     if not len(grids) or x.shape[-1] != len(grids):
-        raise InputError(f"grids must hold one grid for each of the {x.shape[-1]} columns of x, got {len(grids)}")
+        raise InputError(f"grids must have one grid for each of the {x.shape[-1]} columns of x, got {len(grids)}")
     parts = [cubic_weights(column, grid, clamp) for column, grid in zip(x.unbind(-1), grids, strict=True)]
     index = reduce(_outer_sum, [i * stride for (i, _), stride in zip(parts, _strides(grids), strict=True)])
     return index, reduce(_outer_product, [weight for _, weight in parts])

@@ -6,12 +6,12 @@ factor:
 
     (A₁ ⊗ A₂) vec(E) = vec(A₁ E A₂ᵀ),
 
-which costs ``O(m Σ_d m_d)`` for one vector in place of ``m²``. One matrix product handles an axis and moves
-it to the end, so that after ``D`` of them the axes stand in their old order.
+which costs ``O(m Σ_d m_d)`` for one vector instead of ``m²``. One matrix product handles an axis and moves
+it to the end, so that after ``D`` of them the axes are back in order.
 
-Factors are a list of matrices ``m_d m_d``, or ``q m_d m_d`` with a function axis; shared and own factors
-mix. A Cholesky factor is lower triangular with a positive diagonal; what lies above its diagonal is not
-read.
+Factors are a list of matrices ``m_d m_d``, or ``q m_d m_d`` with a function axis; shared and separate factors
+mix. A Cholesky factor is lower triangular with a positive diagonal; what is above its diagonal is
+ignored.
 """
 
 import math
@@ -49,7 +49,7 @@ def kron_diag(factors: Factors) -> Float[Tensor, "*q m"]:
 
 
 def kron_matmul(factors: Factors, v: Float[Tensor, "*qv m p"]) -> Float[Tensor, "*q r p"]:
-    """``(A₁ ⊗ … ⊗ A_D) v``, the factors being of any shape ``r_d m_d``.
+    """``(A₁ ⊗ … ⊗ A_D) v``, with factors of any shape ``r_d m_d``.
 
     >>> a, b = torch.tensor([[1.0, 2.0]]), torch.tensor([[0.0, 1.0], [1.0, 0.0]])
     >>> kron_matmul([a, b], torch.arange(4.0)[:, None]).squeeze(-1)
@@ -137,7 +137,7 @@ def kron_gaussian_kl(
 
 
 def _along_each_axis(factors: Factors, v: Tensor, act: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """For each axis in turn let ``act(a, x)`` take ``x "m_d rest"`` to the transposed result, ``"rest r_d"``.
+    """For each axis in turn, ``act(a, x)`` maps ``x "m_d rest"`` to the transposed result, ``"rest r_d"``.
 
     The axes of ``v`` begin as ``m₁ … m_D p``; each step moves the first to the end: ``p r₁ … r_D`` is left.
     """

@@ -1,6 +1,6 @@
 """Leave-one-out predictions of a Gaussian vector in closed form, with the gradient of their log density.
 
-For ``C = K + diag(noise)``, ``α = C⁻¹r`` and ``c = diag C⁻¹``, entry i predicted from all others is Gaussian with
+For ``C = K + diag(noise)``, ``α = C⁻¹r`` and ``c = diag C⁻¹``, entry i given all others is Gaussian with
 
     mean rᵢ − αᵢ/cᵢ,   variance 1/cᵢ,   log density ½ log cᵢ − ½ αᵢ²/cᵢ − ½ log 2π.
 

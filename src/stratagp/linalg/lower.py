@@ -1,10 +1,10 @@
 """Products with lower triangular matrices, and their inverses, by blocks of rows.
 
-A product that skips the zeros of a triangle takes half the operations; LAPACK's routines for it reach so little of a
-processor's speed that nothing is gained. By blocks, all but the diagonal blocks are plain matrix products of the parts
-that are not zero: with ``k`` blocks a share ``½ + 1/(2k)`` of the operations remains. Small matrices are one block.
+A product that skips the zeros of a triangle takes half the operations, but LAPACK's routines for it run so slowly that
+nothing is gained. By blocks, all but the diagonal blocks are plain matrix products of the nonzero parts: with ``k``
+blocks, ``½ + 1/(2k)`` of the operations remain. Small matrices are one block.
 
-Shapes: ``*q m m`` and ``*q m n``, where one of both may lack the function axis and is then shared.
+Shapes: ``*q m m`` and ``*q m n``, where one of the two may lack the function axis and is then shared.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _LEAST_BLOCKS = 3  # with fewer, the smaller products lose as much as the zeros 
 
 
 def lower_times(lower: Float[Tensor, "*ql m m"], x: Float[Tensor, "*qx m n"]) -> Float[Tensor, "*q m n"]:
-    """``L x``; what lies above the diagonal of ``L`` must be zero.
+    """``L x``; ``L`` must be zero above the diagonal.
 
     >>> lower_times(torch.tensor([[1.0, 0.0], [2.0, 3.0]]), torch.ones(2, 1))
     tensor([[1.],
@@ -34,7 +34,7 @@ def lower_times(lower: Float[Tensor, "*ql m m"], x: Float[Tensor, "*qx m n"]) ->
 
 
 def transposed_times(lower: Float[Tensor, "*ql m m"], x: Float[Tensor, "*qx m n"]) -> Float[Tensor, "*q m n"]:
-    """``Lᵀ x``; what lies above the diagonal of ``L`` must be zero.
+    """``Lᵀ x``; ``L`` must be zero above the diagonal.
 
     >>> transposed_times(torch.tensor([[1.0, 0.0], [2.0, 3.0]]), torch.ones(2, 1))
     tensor([[3.],

@@ -1,4 +1,4 @@
-"""Incomplete Cholesky factors with pivots: each row the one about which those before it say least."""
+"""Incomplete Cholesky factors with pivots: each row is the one that those before it determine least."""
 
 from collections.abc import Callable
 
@@ -11,8 +11,8 @@ def pivoted_rows(
 ) -> tuple[Float[Tensor, "r n"], list[int]]:
     """Rows ``R`` with ``RᵀR ≈ A`` for a positive semi-definite ``A``, given by its diagonal and rows; and the pivots.
 
-    The next pivot is the row with the largest variance that is left, ``Aᵢᵢ − |R·ᵢ|²``. Stops after ``most`` rows, or
-    when no variance that is left exceeds ``tolerance`` of the largest one. O(n r²) operations, ``r`` rows of ``A``.
+    The next pivot is the row with the largest remaining variance, ``Aᵢᵢ − |R·ᵢ|²``. Stops after ``most`` rows, or
+    when no remaining variance exceeds ``tolerance`` of the largest one. O(n r²) operations, ``r`` rows of ``A``.
 
     >>> import torch
     >>> a = torch.tensor([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 4.0]])

@@ -1,4 +1,4 @@
-"""Quasi-random numbers: they fill space more evenly than random ones, and are the same for each call."""
+"""Quasi-random numbers: they fill space more evenly than random ones and are the same in each call."""
 
 import torch
 from jaxtyping import Float
@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def quasi_normal(n: int, dim: int) -> Float[Tensor, "n dim"]:
-    """``n`` points of ``N(0, I)``, the start of a scrambled Sobol sequence, in float64; powers of two serve best.
+    """``n`` points of ``N(0, I)``, the start of a scrambled Sobol sequence, in float64; powers of two work best.
 
     >>> quasi_normal(1024, 2).mean(0).abs().max().item() < 0.01
     True

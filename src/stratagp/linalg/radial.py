@@ -7,9 +7,9 @@ and ``r`` measured with weights ``√(2ν)/ℓ``,
 
     ∂k/∂r² = −½ k t_p,     t₀ = 1/r,     t₁ = 1/(1 + r),     t₂ = (1 + r)/(3 + 3r + r²).
 
-The slope follows from ``k`` without another exponential. So only ``k`` is kept, and where the points need no gradient,
-as in exact regression, ``r²`` is computed again a few rows at a time: a new n × m buffer would take as long to fetch
-from the system. Each block of rows passes through all steps while it is in the cache.
+The slope follows from ``k`` without another exponential. So only ``k`` is kept. If the points need no gradient, as in
+exact regression, ``r²`` is recomputed a few rows at a time: a new n × m buffer would take as long to fetch from the
+system. Each block of rows passes through all steps while it is in the cache.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ from stratagp.linalg.distances import (
     with_ones,
 )
 
-_BLOCK = 2**17  # numbers of a matrix that are handled at once, each step finding them in the cache
+_BLOCK = 2**17  # entries of a matrix handled at once, so that they stay in the cache
 
 
 def matern_kernel(
@@ -56,7 +56,7 @@ def matern_kernel(
 
 
 def matern_correlation(r2: Float[Tensor, "..."], order: int) -> Float[Tensor, "..."]:
-    """``P_p(r²)`` with all derivatives, those of ``P₁`` and ``P₂`` being right where points coincide.
+    """``P_p(r²)`` with all derivatives, those of ``P₁`` and ``P₂`` also correct where points coincide.
 
     >>> matern_correlation(torch.tensor([0.0, 1.0]), order=0)
     tensor([1.0000, 0.3679])
@@ -77,7 +77,7 @@ class _HalfInteger(torch.autograd.Function):
     """``P₁`` and ``P₂`` as functions of ``r²``.
 
     ``dP₁/dr² = −P₀/2`` and ``dP₂/dr² = −P₁/6`` have no square root of a vanishing distance to differentiate, so second
-    derivatives at coincident points are right; autograd through ``r`` would lose them.
+    derivatives at coincident points are correct; autograd through ``r`` would lose them.
     """
 
     @staticmethod
@@ -140,7 +140,7 @@ def _with_graph(grad: Tensor, inputs: list[Tensor], order: int, needs: tuple[boo
 def _by_scales(
     grad: Tensor, k: Tensor, inputs: list[Tensor], order: int, needs: tuple[bool, ...]
 ) -> tuple[Tensor | None, ...]:
-    """Derivatives by weights and variance, ``G ∘ ∂K/∂r²`` being formed a few rows at a time and used at once."""
+    """Derivatives by weights and variance, forming and using ``G ∘ ∂K/∂r²`` a few rows at a time."""
     x, z, weight, variance = inputs
     squares = _Squares(x, z, weight, variance)
     xc, zc = centre(x, z)
@@ -169,7 +169,7 @@ def _by_points(
     needs: tuple[bool, ...],
     same: bool,
 ) -> tuple[Tensor | None, ...]:
-    """All derivatives, with one more n × m matrix, or several functions."""
+    """All derivatives, with one more n × m matrix; also for several functions."""
     x, z, weight, variance = inputs
     squares = _Squares(x, z, weight, variance)
     total = k.new_zeros(*k.shape[:-2], 1, 1)
@@ -197,7 +197,7 @@ def _values(r2: Tensor, log_variance: Tensor, order: int, spare: tuple[Tensor, T
 
 
 def _times_slope_(part: Tensor, r2: Tensor, order: int, spare: Tensor) -> None:
-    """``part ∘ t_p(r²)`` in the place of ``part``; zero where ``t₀`` is infinite."""
+    """``part ∘ t_p(r²)`` in place; zero where ``t₀`` is infinite."""
     r = _root(r2, out=spare)
     if order == 0:
         part.div_(r.masked_fill_(r == 0, torch.inf))
@@ -208,14 +208,14 @@ def _times_slope_(part: Tensor, r2: Tensor, order: int, spare: Tensor) -> None:
 
 
 def _root(r2: Tensor, out: Tensor) -> Tensor:
-    """``√r²`` as ``1/(1/√r²)``, which is right at zero too: torch's own root of float64 takes twice as long."""
+    """``√r²`` as ``1/(1/√r²)``, which is also correct at zero; torch's own root of float64 takes twice as long."""
     return torch.rsqrt(r2, out=out).reciprocal_()
 
 
 class _Squares:
     """``r²`` between ``x`` and ``z``, a few rows of one function at a time.
 
-    Numbers of float32 are differenced in float64 where the points span many lengthscales.
+    float32 points are subtracted in float64 if they span many lengthscales.
     """
 
     def __init__(self, x: Tensor, z: Tensor, weight: Tensor, variance: Tensor) -> None:
@@ -238,11 +238,11 @@ class _Squares:
         return max(1, min(self.shape[-2], _BLOCK // max(1, self.shape[-1])))
 
     def buffer(self) -> Tensor:
-        """A place for the largest block."""
+        """A buffer for the largest block."""
         return torch.empty(self._step, self.shape[-1], dtype=self.dtype, device=self.device)
 
     def blocks(self) -> Iterator[tuple[Any, ...]]:
-        """The place of each block in a matrix: rows, behind the number of a function if there are several."""
+        """The index of each block in a matrix: rows, after the number of a function if there are several."""
         for function in range(self.shape[0]) if len(self.shape) == 3 else [None]:
             for start in range(0, self.shape[-2], self._step):
                 rows = slice(start, start + self._step)

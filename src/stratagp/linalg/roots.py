@@ -1,4 +1,4 @@
-"""Square roots ``R Rᵀ = A`` of covariance matrices, to draw from them: three ways for three kinds of matrix."""
+"""Square roots ``R Rᵀ = A`` of covariance matrices, for draws: three ways for three kinds of matrix."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ def root(a: Float[Tensor, "n n"], method: str = "cholesky", name: str = "the mat
     """A matrix ``R`` with ``R Rᵀ = A``.
 
     ``cholesky`` is the fastest and adds jitter by its policy; ``eigen`` clips negative eigenvalues to zero; ``pivoted``
-    stops as soon as what is left is rounding, so a matrix of rank r gives a thin root ``n r``.
+    stops when only rounding is left, so a matrix of rank r gives a thin root ``n r``.
 
     >>> a = torch.ones(3, 3, dtype=torch.float64)
     >>> root(a, "pivoted")
@@ -38,7 +38,7 @@ def _eigen_root(a: Float[Tensor, "n n"], name: str) -> Float[Tensor, "n n"]:
     if float(values[0]) < -1e-6 * float(values[-1]):
         raise NotPositiveDefiniteError(
             f"{name} has the eigenvalue {float(values[0]):.3g}, too far below zero to be rounding: its kernel is not "
-            "positive semi-definite; test it with stratagp.testing.check_kernel"
+            "positive semi-definite. Test it with stratagp.testing.check_kernel"
         )
     return vectors * values.clamp_min(0).sqrt()
 

@@ -1,12 +1,12 @@
 """The squared exponential kernel ``k = v exp(−½ Σ_d w_d² (x_id − z_jd)²)`` and its gradient.
 
-The exponent is one matrix product, and only ``K`` is kept for the gradient. For ``H = G ∘ K``, ``G`` (n × m) being the
-incoming gradient, with row sums ``g`` and column sums ``h``,
+The exponent is one matrix product, and only ``K`` is kept for the gradient. For ``H = G ∘ K`` with the
+incoming gradient ``G`` (n × m), row sums ``g`` and column sums ``h``,
 
     ∂/∂z = w² ∘ e,     e = Hᵀx − h ∘ z,     ∂/∂w = w ∘ (Σⱼ zⱼ (e + Hᵀx)ⱼ − Σᵢ gᵢ xᵢ²),     ∂/∂v = Σ H / v.
 
-Of points with themselves, ``∂/∂x = w² ∘ e`` and ``∂/∂w = w ∘ Σᵢ xᵢ eᵢ`` for ``e = (H + Hᵀ) x − h ∘ x`` with the row
-sums ``h`` of ``H + Hᵀ``. Several functions are taken a few at a time, so that what belongs to them stays in the
+For points with themselves, ``∂/∂x = w² ∘ e`` and ``∂/∂w = w ∘ Σᵢ xᵢ eᵢ`` for ``e = (H + Hᵀ) x − h ∘ x`` with the row
+sums ``h`` of ``H + Hᵀ``. Several functions are handled a few at a time, so that their data stay in the
 processor's cache from the product to the last sum.
 """
 
@@ -29,7 +29,7 @@ from stratagp.linalg.distances import (
     with_ones,
 )
 
-_CHUNK = 2**19  # numbers of a matrix that are handled at once: about the size of a second-level cache
+_CHUNK = 2**19  # entries of a matrix handled at once: about the size of a second-level cache
 
 
 def gaussian_kernel(
@@ -63,7 +63,7 @@ class _GaussianKernel(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, z, weight, variance, k = ctx.saved_tensors
         needs, same = ctx.needs_input_grad, ctx.same
-        if torch.is_grad_enabled():  # a second derivative is wanted: everything in terms of k and the inputs
+        if torch.is_grad_enabled():  # for second derivatives, everything in terms of k and the inputs
             h = grad * k
             points = contract(-0.5 * h, *centre(x, z), weight, needs, same)
             return *points, (h / variance).sum_to_size(variance.shape)
@@ -144,7 +144,7 @@ def _by_points(
 def _by_scales(
     grad: Tensor, k: Tensor, x: Tensor, z: Tensor, weight: Tensor, variance: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """Derivatives by weights and variance of one function, ``G ∘ K`` being used a few rows at a time."""
+    """Derivatives by weights and variance of one function, using ``G ∘ K`` a few rows at a time."""
     right = with_ones(z)
     products = torch.empty(len(k), right.shape[1], dtype=k.dtype, device=k.device)
     h = torch.zeros(k.shape[1], 1, dtype=k.dtype, device=k.device)
@@ -166,7 +166,7 @@ def _with_functions(q: int, x: Tensor, z: Tensor, weight: Tensor) -> tuple[Tenso
 
 
 def _chunks(k: Float[Tensor, "q n m"]) -> Iterator[slice]:
-    """Functions that are handled together."""
+    """Slices of functions handled together."""
     step = max(1, _CHUNK // max(1, k[0].numel()))
     for start in range(0, len(k), step):
         yield slice(start, start + step)

@@ -6,7 +6,7 @@ In the parameterisation whose covariance is ``C = K + diag(noise)`` itself (Shah
     log p(r) = log Γ((ν+n)/2) − log Γ(ν/2) − n/2 log((ν−2)π) − ½ log|C| − (ν+n)/2 log(1 + d/(ν−2)),
     ∂/∂C = ½ (w α αᵀ − C⁻¹),   ∂/∂r = −w α,   α = C⁻¹r,   w = (ν+n)/(ν−2+d).
 
-It is the Gaussian's gradient with the data weighted by ``w``: below one where they are wilder than C expects. For large
+It is the Gaussian's gradient with the data weighted by ``w``: below one if they vary more than C expects. For large
 ν it is the Gaussian density.
 """
 

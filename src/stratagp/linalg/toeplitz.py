@@ -11,10 +11,10 @@ back to ``v₀ = 0``:
 
     u ← (u − ρ v) / √(1 − ρ²),      v ← √(1 − ρ²) v − ρ u.
 
-That takes ``O(m²)`` operations and in this mixed form is stable, as a dense factorisation is (Bojanczyk,
-Brent, de Hoog and Sweet, 1995). ``|ρ| ≥ 1`` shows a ``T`` that is not positive definite.
+That takes ``O(m²)`` operations and in this mixed form is as stable as a dense factorisation (Bojanczyk,
+Brent, de Hoog and Sweet, 1995). ``|ρ| ≥ 1`` means that ``T`` is not positive definite.
 
-*Gradients.* That of ``c_k`` is a sum over the diagonals ``±k``. For ``x = T⁻¹b`` and ``λ = T⁻¹∂x``,
+*Gradients.* The gradient of ``c_k`` is a sum over the diagonals ``±k``. For ``x = T⁻¹b`` and ``λ = T⁻¹∂x``,
 
     ∂b = λ,      ∂c_k = −Σ_{|i−j| = k} λᵢ xⱼ,
 
@@ -24,7 +24,7 @@ matrices of ``x`` and of ``y = (0, x_{m−1}, …, x₁)``, gives
 
     Σᵢ (T⁻¹)ᵢ,ᵢ₊ₖ = Σ_s (m − k − 2s) x_s x_{s+k} / x₀.
 
-Columns are ``"*q m"``; one shared between functions goes with right-hand sides for each, and the other way
+Columns are ``"*q m"``; a shared one may go with right-hand sides for each function, and the other way
 round.
 """
 
@@ -51,7 +51,7 @@ def toeplitz(column: Float[Tensor, "*q m"]) -> Float[Tensor, "*q m m"]:
 
 
 def toeplitz_matmul(column: Float[Tensor, "*qc m"], v: Float[Tensor, "*qv m p"]) -> Float[Tensor, "*q m p"]:
-    """``T v`` in ``O(m log m)`` a column, by a Fourier transform; differentiable any number of times.
+    """``T v`` in ``O(m log m)`` per column, by a Fourier transform; differentiable any number of times.
 
     >>> toeplitz_matmul(torch.tensor([2.0, 1.0, 0.0]), torch.eye(3)[:, :1]).squeeze(-1).round()
     tensor([2., 1., 0.])
@@ -61,7 +61,7 @@ def toeplitz_matmul(column: Float[Tensor, "*qc m"], v: Float[Tensor, "*qv m p"])
     n = _transform_length(m)
     gap = column.new_zeros(*column.shape[:-1], n - 2 * m + 1)
     circle = torch.cat([column, gap, column[..., 1:].flip(-1)], -1)
-    eigenvalues = torch.fft.rfft(circle).real  # real, since the circle is symmetric
+    eigenvalues = torch.fft.rfft(circle).real  # real, because the circle is symmetric
     product = eigenvalues[..., None] * torch.fft.rfft(v, n=n, dim=-2)
     return torch.fft.irfft(product, n=n, dim=-2)[..., :m, :]
 
@@ -69,8 +69,8 @@ def toeplitz_matmul(column: Float[Tensor, "*qc m"], v: Float[Tensor, "*qv m p"])
 def toeplitz_cholesky(column: Float[Tensor, "*q m"], name: str = "the Toeplitz matrix") -> Float[Tensor, "*q m m"]:
     """Lower triangular ``L`` with ``L Lᵀ = T`` in ``O(m²)``.
 
-    The gradient takes ``O(m³)``; first derivatives only. ``name`` says in errors whose matrix it is. There is
-    no jitter: where it is needed, add it to ``column[..., 0]``.
+    The gradient takes ``O(m³)``; first derivatives only. ``name`` identifies the matrix in errors. There is
+    no jitter: if you need it, add it to ``column[..., 0]``.
 
     >>> toeplitz_cholesky(torch.tensor([4.0, 2.0]))
     tensor([[2.0000, 0.0000],
@@ -82,7 +82,7 @@ def toeplitz_cholesky(column: Float[Tensor, "*q m"], name: str = "the Toeplitz m
 def toeplitz_solve(
     column: Float[Tensor, "*qc m"], b: Float[Tensor, "*qb m p"], name: str = "the Toeplitz matrix"
 ) -> Float[Tensor, "*q m p"]:
-    """``T⁻¹ b`` in ``O(m²)`` a column, for positive definite ``T``. First derivatives only.
+    """``T⁻¹ b`` in ``O(m²)`` per column, for positive definite ``T``. First derivatives only.
 
     >>> toeplitz_solve(torch.tensor([2.0, 1.0]), torch.tensor([[4.0], [5.0]])).squeeze(-1)
     tensor([1.0000, 2.0000])
@@ -165,9 +165,9 @@ class _LogDet(torch.autograd.Function):
 
 
 def _schur(column: Tensor, name: str) -> Tensor:
-    """The Cholesky factor by Schur's algorithm, or an error where there is none."""
+    """The Cholesky factor by Schur's algorithm, or an error if there is none."""
     m = column.shape[-1]
-    rows = column.new_zeros(*column.shape, m)  # of Lᵀ: contiguous writes
+    rows = column.new_zeros(*column.shape, m)  # rows of Lᵀ, for contiguous writes
     u = v = column / column[..., :1].sqrt()
     rows[..., 0, :] = u
     for k in range(1, m):
@@ -182,21 +182,21 @@ def _schur(column: Tensor, name: str) -> Tensor:
 
 
 def _refuse_indefinite(diagonal: Tensor, column: Tensor, name: str) -> None:
-    """A failed step leaves NaN or infinity in the rest of the factor, so the diagonal tells."""
+    """Raise if the diagonal shows a failed step, which leaves NaN or infinity in the rest of the factor."""
     good = diagonal.isfinite() & (diagonal > 0)
     if good.all():
         return
     if not column.isfinite().all():
         raise NotPositiveDefiniteError(
             f"{name} has NaN or infinite entries in its first column. Look for missing values, or for a "
-            "hyperparameter that has run away (a smaller learning step or a prior helps)"
+            "hyperparameter that diverged (use a smaller learning rate or a prior)"
         )
     *function, step = (~good).nonzero()[0].tolist()
     which = f" of function {function[0]}" if function else ""
     raise NotPositiveDefiniteError(
         f"{name}{which}, {column.shape[-1]} × {column.shape[-1]}, is not positive definite: its leading "
         f"block of size {step + 1} has no Cholesky factor. Add jitter or noise to the first entry of the "
-        "column, shorten the lengthscale or take fewer grid points"
+        "column, shorten the lengthscale or use fewer grid points"
     )
 
 
@@ -209,7 +209,7 @@ def _correlate(a: Tensor, b: Tensor, dim: int = -1) -> Tensor:
 
 
 def _halve_first_(sums: Tensor) -> Tensor:
-    """The main diagonal is one, every other lag two diagonals."""
+    """Halve the first entry: lag 0 is one diagonal, every other lag two."""
     sums[..., 0] *= 0.5
     return sums
 

@@ -5,7 +5,7 @@ row n are, for ``A = L⁻¹ Kzx``,
 
     mean = Aᵀ m,        var = kₙₙ − Σ A² + Σ (TᵀA)².
 
-Autograd would keep A, TᵀA and their squares and pass over each of them several times. Here only A and TᵀA are kept;
+Autograd would keep A, TᵀA and their squares and pass over each several times. Here only A and TᵀA are kept;
 with incoming gradients ``g`` of the mean and ``h`` of the variance,
 
     ∂A = m gᵀ + 2 (T Tᵀ A − A) ∘ h,     ∂T = 2 tril(A ∘ h (TᵀA)ᵀ),     ∂m = A g,     ∂kₙₙ = h.
@@ -20,7 +20,7 @@ from torch import Tensor
 from stratagp.linalg.lower import lower_product, lower_times, transposed_times
 from stratagp.linalg.once import first_derivative_only
 
-LEAST_VARIANCE = 1e-10  # of a marginal, against rounding
+LEAST_VARIANCE = 1e-10  # of a marginal, as a guard against rounding
 
 
 def whitened_marginals(
@@ -32,7 +32,7 @@ def whitened_marginals(
     """Mean and variance of ``q`` functions at ``n`` rows from the whitened projection ``a = L⁻¹ Kzx``.
 
     ``a`` and ``kdiag`` may be shared between the functions (no function axis) or given for each. ``scale`` is lower
-    triangular; its upper part is not read. Variances are clamped above zero.
+    triangular; its upper part is ignored. Variances are clamped above zero.
 
     >>> mean, scale = torch.tensor([[2.0]]), torch.tensor([[[0.5]]])
     >>> whitened_marginals(torch.tensor([[0.6]]), torch.ones(1), mean, scale)  # 0.6 · 2, and 1 − 0.36 + 0.09

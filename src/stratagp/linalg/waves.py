@@ -5,13 +5,13 @@ a part for cosines and one for sines, the function values at a row have
 
     mean = C m₁ + S m₂,        var = C² v₁ + S² v₂ = Σ v₁ + S² (v₂ − v₁).
 
-Autograd would keep ``θ``, ``C``, ``S`` and both squares, and pass over each of them several times. Here only ``C`` and
+Autograd would keep ``θ``, ``C``, ``S`` and both squares, and pass over each several times. Here only ``C`` and
 ``S`` are kept. With incoming gradients ``g`` of the mean and ``k`` of the variance,
 
     ∂θ = C ∘ (g m₂ᵀ + 2 S ∘ k (v₂ − v₁)ᵀ) − S ∘ g m₁ᵀ,        ∂h = ∂θ Ω,        ∂Ω = ∂θᵀ h,
     ∂m₁ = Cᵀ g,        ∂m₂ = Sᵀ g,        ∂v₂ = (S²)ᵀ k,        ∂v₁ = Σ k − ∂v₂.
 
-Rows pass in blocks that stay in the processor's cache.
+Rows are handled in blocks that stay in the processor's cache.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from stratagp.linalg.once import first_derivative_only
 
-_BLOCK = 2**18  # numbers of a block
+_BLOCK = 2**18  # entries of a block
 
 
 def wave_marginals(
@@ -35,8 +35,8 @@ def wave_marginals(
 ) -> tuple[Float[Tensor, "*b n q"], Float[Tensor, "*b n q"]]:
     """Mean and variance of ``q`` functions at rows ``h``, with ``p = 2f`` weights: of the cosines, then of the sines.
 
-    Frequencies are the same for all rows, or one set for each sample: then rows have a sample axis of that size, or
-    none where all samples see the same rows.
+    Frequencies are the same for all rows, or one set for each sample; rows then have a sample axis of that size, or
+    none if all samples see the same rows.
 
     >>> one, zero = torch.ones(1, 2), torch.zeros(1, 1)
     >>> wave_marginals(zero, torch.ones(1, 1), one, one)  # cos 0 = 1, sin 0 = 0
@@ -51,7 +51,7 @@ def wave_marginals(
 class _WaveMarginals(torch.autograd.Function):
     """On ``s n d`` and ``t f d``, where ``s`` and ``t`` are equal or one of them is 1.
 
-    Products have their few functions or columns where the matrix library is fastest: as rows of ``q f`` and ``d f``.
+    Products keep their few functions or columns as rows of ``q f`` and ``d f``, where the matrix library is fastest.
     """
 
     @staticmethod
@@ -116,7 +116,7 @@ class _Block(NamedTuple):
         return self.samples.stop - self.samples.start, self.rows.stop - self.rows.start
 
     def of(self, whole: Tensor, rows: bool = True, expand: bool = True) -> Tensor:
-        """The block of a tensor, with an axis of rows or without; what all samples share is seen by each."""
+        """The block of a tensor, with or without an axis of rows; shared tensors are expanded to all samples."""
         if len(whole) > 1:
             whole = whole[self.samples]
         elif expand:
@@ -124,7 +124,7 @@ class _Block(NamedTuple):
         return whole[:, self.rows] if rows else whole
 
     def first_of(self, buffer: Tensor) -> Tensor:
-        """A part of a buffer, of the size of the block."""
+        """A part of a buffer with the size of the block."""
         samples, rows = self.shape
         return buffer[:samples, :rows]
 
@@ -140,12 +140,12 @@ def _blocks(samples: int, n: int, f: int) -> list[_Block]:
 
 
 def _flat(block: Tensor) -> Tensor:
-    """All rows of a block one after another, in the same memory."""
+    """All rows of a block along one axis, in the same memory."""
     return block.view(-1, block.shape[-1])
 
 
 def _add(total: Tensor, a: Tensor, b: Tensor) -> None:
-    """Add ``a b`` of each sample to its own total, or to the one of all."""
+    """Add ``a b`` of each sample to its own total, or to the common one."""
     if len(total) == len(a):
         total.baddbmm_(a, b)
     else:

@@ -1,7 +1,7 @@
-"""How good predictions are: errors, densities, whether the error bars hold, and how sure classes are.
+"""How good predictions are: errors, densities, whether error bars hold, and how certain classes are.
 
-Numbers about regression take one number a row, ``n`` or ``n 1``; those about classes take labels and probabilities.
-Every argument is checked: rows that do not match, NaN, and what is no probability are errors.
+Regression metrics take one number per row, ``n`` or ``n 1``; classification metrics take labels and probabilities.
+Every argument is checked: mismatched rows, NaN and invalid probabilities raise errors.
 """
 
 from stratagp.metrics.calibration import Reliability as Reliability

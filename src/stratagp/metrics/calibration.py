@@ -1,4 +1,4 @@
-"""Whether probabilities of classes are shares: how often what has probability p happens."""
+"""Whether class probabilities are calibrated: how often events of probability p happen."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from stratagp.metrics.checks import check_count, check_level, classified
 
 
 class Reliability(NamedTuple):
-    """How many ``rows`` each bin of probabilities has, and what became of them; bins without rows have NaN.
+    """The number of ``rows`` in each bin of probabilities, and what happened in them; empty bins have NaN.
 
-    ``share`` is how often it happened, and lies between ``lower`` and ``upper`` by the binomial interval of Clopper and
-    Pearson, which covers the true share at least as often as its level says.
+    ``share`` is how often the event happened; ``lower`` and ``upper`` are its binomial interval by Clopper and Pearson,
+    which covers the true share at least as often as its level says.
 
     >>> reliability([1, 0, 1, 1], [0.9, 0.1, 0.9, 0.9], of=1, bins=2).rows.tolist()
     [1, 3]
@@ -37,11 +37,11 @@ def reliability(
 
     Arguments:
         y: labels.
-        probability: ``n c``, as of ``predict_proba``; or ``n``, of the second of two classes.
-        classes: the labels in the order of the columns; 0, 1, … where left out.
-        of: a class; left out, each row's most probable one.
-        bins: of equal width between 0 and 1.
-        level: of the intervals.
+        probability: ``n c``, as from ``predict_proba``; or ``n``, of the second of two classes.
+        classes: the labels in the order of the columns; 0, 1, … by default.
+        of: a class; by default each row's most probable one.
+        bins: the number of bins of equal width between 0 and 1.
+        level: the level of the intervals.
 
     >>> found = reliability([1, 0, 1, 1], [0.9, 0.1, 0.9, 0.9], of=1, bins=2)
     >>> found.share, found.upper.round(3)
@@ -59,7 +59,7 @@ def reliability(
 
 
 def binomial_interval(hits: Any, n: Any, level: float) -> tuple[Any, Any]:
-    """The interval of Clopper and Pearson for shares, which holds the true one with at least the probability ``level``.
+    """The interval of Clopper and Pearson for shares, which contains the true one with probability at least ``level``.
 
     >>> low, high = binomial_interval(8, 10, 0.95)
     >>> round(float(low), 4), round(float(high), 4)
@@ -74,8 +74,8 @@ def binomial_interval(hits: Any, n: Any, level: float) -> tuple[Any, Any]:
 def ece(y: Any, probability: Any, classes: Any = None, of: Any = None, bins: int = 10) -> float:
     """Expected calibration error ``Σ_b n_b/n |share_b − probability_b|`` (Guo et al. 2017).
 
-    Arguments as in :func:`reliability`. It is too large on few rows, where shares differ from probabilities by chance:
-    :func:`ece_interval` tells by how much.
+    Arguments as in :func:`reliability`. It is too large on few rows, because shares differ from probabilities by
+    chance: :func:`ece_interval` tells by how much.
 
     >>> round(ece([1, 0, 1, 1], [0.9, 0.1, 0.9, 0.9], bins=2), 4)  # all sure by 0.9, all right
     0.1
@@ -94,11 +94,11 @@ def ece_interval(
     n_draws: int = 2000,
     random_state: int = 0,
 ) -> tuple[float, float]:
-    """An interval that holds the true calibration error at least about as often as ``level`` says: ``e ± d``.
+    """An interval that contains the true calibration error about as often as ``level`` says, or more: ``e ± d``.
 
     The error ``e`` of :func:`ece` differs from the truth by at most ``Σ_b n_b/n |share_b − true share_b|``; ``d`` is
     the quantile of that sum over binomial draws of the shares in all bins, at their observed shares (with half a case
-    more on both sides, so that a share of 1 is not taken for certain). Ends are cut at 0 and 1.
+    more on both sides, so that a share of 1 does not count as certain). Ends are cut at 0 and 1.
 
     >>> low, high = ece_interval([1, 0, 1, 1] * 50, [0.7, 0.1, 0.7, 0.7] * 50)  # 150 sure by 0.7, 50 by 0.9, all right
     >>> round(low, 2), round(high, 2)
@@ -116,7 +116,7 @@ def ece_interval(
 
 
 def _said(y: Any, probability: Any, classes: Any, of: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The probability that was said of each row, and whether that happened."""
+    """The predicted probability of each row's event, and whether it happened."""
     codes, p, labels = classified(y, probability, classes)
     if of is None:
         chosen = p.argmax(1)
@@ -128,11 +128,11 @@ def _said(y: Any, probability: Any, classes: Any, of: Any) -> tuple[np.ndarray, 
 
 
 def _bin(said: np.ndarray, bins: int) -> np.ndarray:
-    """Bins are closed above, but for the first, which has both ends."""
+    """The bin of each probability; bins include their upper end, and the first also its lower end."""
     return np.clip(np.ceil(said * bins).astype(int) - 1, 0, bins - 1)
 
 
 def _error(said: Float[np.ndarray, " n"], true: Bool[np.ndarray, " n"], bins: int) -> float:
-    """``1/n Σ_b |Σ (said − true)|``, which is the error: a bin's counts cancel."""
+    """``1/n Σ_b |Σ (said − true)|``, which is the error, because a bin's counts cancel."""
     gaps = np.bincount(_bin(said, bins), weights=said - true, minlength=bins)
     return float(np.abs(gaps).sum() / len(said))

@@ -14,12 +14,12 @@ _AVERAGES = ("macro", "micro", "weighted", "none")
 
 
 def log_loss(y: Any, probability: Any, classes: Any = None) -> float:
-    """Mean negative log probability of the true class, ``−1/n Σ ln p(yᵢ)``; infinite where one has probability zero.
+    """Mean negative log probability of the true class, ``−1/n Σ ln p(yᵢ)``; infinite if one has probability zero.
 
     Arguments:
         y: labels.
-        probability: ``n c``, as of ``predict_proba``; or ``n``, of the second of two classes.
-        classes: the labels in the order of the columns (``classes_`` of an estimator); 0, 1, … where left out.
+        probability: ``n c``, as from ``predict_proba``; or ``n``, of the second of two classes.
+        classes: the labels in the order of the columns (``classes_`` of an estimator); 0, 1, … by default.
 
     >>> round(log_loss(["a", "b"], [[0.5, 0.5], [0.0, 1.0]], classes=["a", "b"]), 4)  # ½ ln 2
     0.3466
@@ -29,9 +29,9 @@ def log_loss(y: Any, probability: Any, classes: Any = None) -> float:
 
 
 def brier(y: Any, probability: Any, classes: Any = None) -> float:
-    """Brier score ``1/n Σᵢ Σ_c (p_ic − 1[yᵢ = c])²`` over all classes, from 0 to 2, as Brier (1950) has it.
+    """Brier score ``1/n Σᵢ Σ_c (p_ic − 1[yᵢ = c])²`` over all classes, from 0 to 2, as in Brier (1950).
 
-    Of two classes it is twice the score that counts one of them alone. Arguments as in :func:`log_loss`.
+    For two classes it is twice the score that counts only one of them. Arguments as in :func:`log_loss`.
 
     >>> brier([1], [[0.5, 0.5]])
     0.5
@@ -41,7 +41,7 @@ def brier(y: Any, probability: Any, classes: Any = None) -> float:
 
 
 def log_losses(codes: Int[np.ndarray, " n"], p: Float[np.ndarray, "n c"]) -> Float[np.ndarray, " n"]:
-    """``−ln p(yᵢ)`` of each row, for the numbers of the true classes; infinite where one has probability zero."""
+    """``−ln p(yᵢ)`` of each row, for the numbers of the true classes; infinite if one has probability zero."""
     with np.errstate(divide="ignore"):
         return -np.log(p[np.arange(len(p)), codes])
 
@@ -52,13 +52,13 @@ def brier_scores(codes: Int[np.ndarray, " n"], p: Float[np.ndarray, "n c"]) -> F
 
 
 def f1(y: Any, predicted: Any, average: str = "macro", positive: Any = None) -> Any:
-    """F₁, the harmonic mean ``2 TP / (2 TP + FP + FN)`` of precision and recall; 0 for a class that is in neither.
+    """F₁, the harmonic mean ``2 TP / (2 TP + FP + FN)`` of precision and recall; 0 for a class in neither.
 
     Arguments:
         y, predicted: labels.
-        average: over classes: "macro" (each counts alike), "weighted" (by its rows in ``y``), "micro" (counts of all
+        average: over classes: "macro" (each counts equally), "weighted" (by its rows in ``y``), "micro" (counts of all
             classes together, the accuracy) or "none": one number for each class, in order.
-        positive: a class whose own score is asked for, whatever ``average`` says.
+        positive: return only the score of this class and ignore ``average``.
 
     >>> f1([0, 0, 1], [0, 1, 1], average="none").round(4)
     array([0.6667, 0.6667])
@@ -67,7 +67,7 @@ def f1(y: Any, predicted: Any, average: str = "macro", positive: Any = None) -> 
         raise InputError(f"average must be one of {', '.join(map(repr, _AVERAGES))}; got {average!r}")
     truth, found = labels_of(y, "y"), labels_of(predicted, "predicted")
     if len(truth) != len(found):
-        raise InputError(f"y has {len(truth)} rows, but predicted has {len(found)}")
+        raise InputError(f"y has {len(truth)} rows, but predicted has {len(found)}: they must agree")
     classes, codes = np.unique(np.concatenate([truth, found]), return_inverse=True)
     codes, guess, c = codes[: len(truth)], codes[len(truth) :], len(classes)
     hits = np.bincount(codes[codes == guess], minlength=c)
@@ -75,9 +75,9 @@ def f1(y: Any, predicted: Any, average: str = "macro", positive: Any = None) -> 
     if positive is not None:
         (where,) = np.nonzero(classes == positive)
         if not len(where):
-            raise InputError(f"positive is {positive!r}, which is no label of y or predicted: {classes.tolist()}")
+            raise InputError(f"positive must be a label of y or predicted, {classes.tolist()}, got {positive!r}")
         return float(2 * hits[where[0]] / (rows + guesses)[where[0]])
-    each = 2 * hits / (rows + guesses)  # a class in neither is not among the classes
+    each = 2 * hits / (rows + guesses)  # every class is in y or predicted
     if average == "none":
         return each
     if average == "micro":

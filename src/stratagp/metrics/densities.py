@@ -25,9 +25,9 @@ def nlpd(y: Any, mean: Any, std: Any) -> float:
 
 
 def msll(y: Any, mean: Any, std: Any, y_train: Any) -> float:
-    """Mean standardised log loss: :func:`nlpd` less that of a Gaussian with mean and variance of the training targets.
+    """Mean standardised log loss: :func:`nlpd` minus that of a Gaussian with the training targets' mean and variance.
 
-    0 is the trivial prediction, below is better (Rasmussen and Williams 2006, section 2.5).
+    0 is the trivial prediction, lower is better (Rasmussen and Williams 2006, section 2.5).
 
     >>> msll([0.5], [1.0], [1.0], y_train=[0.0, 2.0])  # the same Gaussian
     0.0
@@ -36,7 +36,7 @@ def msll(y: Any, mean: Any, std: Any, y_train: Any) -> float:
     positive(std)
     (train,) = columns(y_train=y_train)
     if train.std() == 0:
-        raise InputError("y_train is the same in all rows: the trivial Gaussian has no density")
+        raise InputError("y_train is constant, so the trivial Gaussian has no density")
     return float(np.mean(_surprise(y, mean, std) - _surprise(y, train.mean(), train.std())))
 
 
@@ -47,7 +47,7 @@ def _surprise(y: np.ndarray, mean: Any, std: Any) -> Float[np.ndarray, " n"]:
 def crps(y: Any, mean: Any, std: Any) -> float:
     """Mean continuous ranked probability score ``∫ (F(t) − 1[t ≥ y])² dt`` of Gaussian predictions, in units of ``y``.
 
-    ``σ (z (2Φ(z) − 1) + 2φ(z) − 1/√π)`` with ``z = (y − m)/σ`` (Gneiting and Raftery 2007); the absolute error where
+    ``σ (z (2Φ(z) − 1) + 2φ(z) − 1/√π)`` with ``z = (y − m)/σ`` (Gneiting and Raftery 2007); the absolute error if
     ``σ`` is 0.
 
     >>> round(crps([0.0], [0.0], [1.0]), 4)  # (√2 − 1)/√π
@@ -65,9 +65,9 @@ def crps(y: Any, mean: Any, std: Any) -> float:
 def crps_samples(y: Any, samples: Any, fair: bool = False) -> float:
     """Mean continuous ranked probability score of predictions by draws ``x₁ … x_s``, ``n s``: ``O(n s log s)``.
 
-    ``1/s Σ |xᵢ − y| − 1/(2s²) Σᵢⱼ |xᵢ − xⱼ|``, the score of the draws' own staircase. It is larger than that of the
-    distribution they come from by ``1/(2s) E|x − x'|``; ``fair`` takes that off: ``1/(2s(s − 1))`` in place of
-    ``1/(2s²)``. Of sorted draws the double sum is ``2 Σᵢ (2i − s − 1) x₍ᵢ₎``.
+    ``1/s Σ |xᵢ − y| − 1/(2s²) Σᵢⱼ |xᵢ − xⱼ|``, the score of the draws' empirical distribution. It exceeds that of the
+    distribution they come from by ``1/(2s) E|x − x'|``; ``fair`` corrects that: ``1/(2s(s − 1))`` instead of
+    ``1/(2s²)``. For sorted draws the double sum is ``2 Σᵢ (2i − s − 1) x₍ᵢ₎``.
 
     >>> crps_samples([0.0], [[-1.0, 1.0]])  # 1 − ¼ · 2
     0.5
@@ -84,7 +84,7 @@ def crps_samples(y: Any, samples: Any, fair: bool = False) -> float:
 
 
 def pit(y: Any, mean: Any, std: Any) -> Float[np.ndarray, " n"]:
-    """Probability integral transforms ``Φ((y − m)/σ)`` of Gaussian predictions: even over 0 to 1 if these are right.
+    """Probability integral transforms ``Φ((y − m)/σ)`` of Gaussian predictions: uniform over 0 to 1 if these are right.
 
     >>> pit([0.0, 1.0], [0.0, 0.0], [1.0, 1.0]).round(4)
     array([0.5   , 0.8413])
@@ -95,7 +95,7 @@ def pit(y: Any, mean: Any, std: Any) -> Float[np.ndarray, " n"]:
 
 
 def pit_samples(y: Any, samples: Any) -> Float[np.ndarray, " n"]:
-    """Probability integral transforms of predictions by draws ``n s``: the share of draws below ``y``, ties by half.
+    """Probability integral transforms of predictions by draws ``n s``: the share of draws below ``y``, ties half.
 
     >>> pit_samples([0.5], [[0.0, 0.5, 1.0, 2.0]])
     array([0.375])

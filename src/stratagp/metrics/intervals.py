@@ -1,4 +1,4 @@
-"""Whether intervals and quantiles hold what they promise, and how wide they are."""
+"""Whether intervals and quantiles have the coverage that they promise, and how wide they are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stratagp.metrics.checks import check_level, columns, not_negative
 
 
 def coverage(y: Any, mean: Any, std: Any, level: float = 0.95) -> float:
-    """The share of ``y`` inside the central interval of Gaussian predictions that should hold ``level`` of them.
+    """The share of ``y`` inside the central ``level`` interval of Gaussian predictions.
 
     >>> coverage([0.0, 1.0, 3.0, -1.0], [0.0] * 4, [1.0] * 4)
     0.75
@@ -35,7 +35,7 @@ def interval_coverage(y: Any, lower: Any, upper: Any) -> float:
 
 
 def interval_width(lower: Any, upper: Any) -> float:
-    """The mean width of intervals, in the units of the target: of two that cover enough, the narrower is better.
+    """The mean width of intervals, in the units of the target: of two with enough coverage, the narrower is better.
 
     >>> interval_width([0.0, 1.0], [1.0, 4.0])
     2.0
@@ -61,4 +61,4 @@ def pinball(y: Any, quantile: Any, level: float) -> float:
 def _check_order(lower: np.ndarray, upper: np.ndarray) -> None:
     if (lower > upper).any():
         row = int(np.flatnonzero(lower > upper)[0])
-        raise InputError(f"lower must not exceed upper, but is {lower[row]:g} and {upper[row]:g} in row {row}")
+        raise InputError(f"lower must not exceed upper, got {lower[row]:g} and {upper[row]:g} in row {row}")

@@ -31,7 +31,7 @@ def mae(y: Any, mean: Any) -> float:
 
 
 def nmse(y: Any, mean: Any) -> float:
-    """The mean squared error as a share of the variance of ``y``: ``Σ (y − m)² / Σ (y − ȳ)²``, which is ``1 − R²``.
+    """The mean squared error relative to the variance of ``y``: ``Σ (y − m)² / Σ (y − ȳ)²``, which is ``1 − R²``.
 
     Rasmussen and Williams (2006) call it the standardised mean squared error.
 
@@ -43,9 +43,9 @@ def nmse(y: Any, mean: Any) -> float:
 
 
 def smse(y: Any, mean: Any, y_train: Any) -> float:
-    """The squared error as a share of that of the trivial prediction, the average ``t̄`` of the training targets.
+    """The squared error relative to that of the trivial prediction, the average ``t̄`` of the training targets.
 
-    ``Σ (y − m)² / Σ (y − t̄)²``: 1 for the trivial prediction, whatever the test rows are.
+    ``Σ (y − m)² / Σ (y − t̄)²``: 1 for the trivial prediction, for any test rows.
 
     >>> smse([1.0, 3.0], [1.0, 2.0], y_train=[0.0, 2.0])  # 1 of 0 + 4
     0.25
@@ -58,5 +58,5 @@ def smse(y: Any, mean: Any, y_train: Any) -> float:
 def _share(y: np.ndarray, mean: np.ndarray, centre: float, name: str) -> float:
     trivial = np.sum((y - centre) ** 2)
     if trivial == 0:
-        raise InputError(f"{name} is the same in all rows: no variance that an error could be a share of")
+        raise InputError(f"{name} is constant, so there is no variance to compare the error with")
     return float(np.sum((y - mean) ** 2) / trivial)

@@ -1,11 +1,11 @@
 """AutoGP: sparse variational Gaussian processes for any likelihood (Krauth, Bonilla, Cutajar and Filippone 2016).
 
-``Q`` latent functions, each with a kernel and inducing points of its own, a posterior that is a mixture of Gaussians,
-and a likelihood of all of them together:
+``Q`` latent functions, each with its own kernel and inducing points, a posterior that is a mixture of Gaussians,
+and one likelihood for all of them:
 
     q(v) = Σₖ πₖ Πⱼ N(vⱼ; mₖⱼ, Sₖⱼ),        ℒ = Σₙ Σₖ πₖ E log p(yₙ | fₙ) − KL(q ‖ p).
 
-Hyperparameters may be learnt from the leave-one-out density instead of the bound, by turns with the bound (Algorithm 1
+Hyperparameters may be learnt from the leave-one-out density instead, alternating with the bound (Algorithm 1
 of the paper) or after it.
 """
 
@@ -49,19 +49,19 @@ def autogp(
     learn_points: bool = True,
     sampled: str = "bound",
 ) -> StochasticGP:
-    """The model of the paper: as many latent functions as ``likelihood`` asks for, for ``outputs`` columns of targets.
+    """The model of the paper: as many latent functions as ``likelihood`` needs for ``outputs`` target columns.
 
     Arguments:
         kernel: the covariance function that each function starts from, bound to its columns.
         z: the inducing points that each function starts from.
         n_components: the size K of the mixture.
-        full: whether covariances of the posterior are full matrices, or diagonal.
+        full: whether the posterior has full covariance matrices rather than diagonal ones.
         shared: whether all functions share one kernel and one set of inducing points.
         mean: the prior mean of all functions.
-        n_samples: samples of each row that replace closed forms and quadrature in training; None for the latter.
-        generator: where samples, and the means of a mixture at the start, come from.
+        n_samples: samples per row that replace closed forms and quadrature in training; None keeps the latter.
+        generator: the source of samples and of the initial means of a mixture.
         learn_points: whether inducing points move.
-        sampled: what the samples are for, as ``what`` of :class:`~stratagp.likelihoods.Sampled`.
+        sampled: what to sample: ``what`` of :class:`~stratagp.likelihoods.Sampled`.
 
     >>> from stratagp import kernels as k
     >>> from stratagp.likelihoods import Softmax
@@ -76,7 +76,7 @@ def autogp(
     kernel = kernel.replicate(q) if own and kernel.functions is None else kernel
     observed = likelihood if n_samples is None else Sampled(likelihood, n_samples, generator, sampled)
     places = z.expand(q, -1, -1).clone() if own else z
-    points = real(places, trainable=learn_points, name="z", unit=spreads(z))  # Adam's steps know no units of columns
+    points = real(places, trainable=learn_points, name="z", unit=spreads(z))  # Adam's steps ignore the units of columns
     gp = StochasticGP(kernel, points, observed, mean, q, posterior=posterior, dtype=dtype)
     if isinstance(likelihood, GPRN):
         _leave_saddle(gp, likelihood, generator)
@@ -85,7 +85,7 @@ def autogp(
 
 @dataclass(frozen=True)
 class Phase:
-    """One stretch of training: which objective, over how many epochs, and what moves.
+    """One phase of training: its objective, its number of epochs, and what it trains.
 
     ``parameters`` is "all", "hyper" (kernels, likelihood and inducing points) or "posterior".
 
@@ -99,14 +99,14 @@ class Phase:
 
 
 def phases(objective: str, epochs: int, loo_parameters: str = "hyper", phase_epochs: int | None = None) -> list[Phase]:
-    """How ``epochs`` of training by an objective are spent.
+    """The phases in which ``epochs`` of training by an objective are spent.
 
     "elbo" and "ppgpr" are one phase. "loo" with ``loo_parameters="hyper"`` is Algorithm 1: phases of the bound for all
-    parameters and of the leave-one-out density for hyperparameters and inducing points take turns, each of
-    ``phase_epochs`` (a quarter of all where it is left out), the last turn of leave-one-out being longer by what is
-    left. The last phase is the bound for the posterior alone, which would otherwise lag behind its hyperparameters.
-    With "all" the leave-one-out density moves the posterior too, after one phase of the bound, until the end: nothing
-    then holds the posterior near its prior, which suits many rows for each inducing point, and overfits few.
+    parameters alternate with phases of the leave-one-out density for hyperparameters and inducing points. Each takes
+    ``phase_epochs`` (by default a quarter of all), and the last leave-one-out phase also takes what is left over. A
+    final phase of the bound trains the posterior alone, which would otherwise lag behind its hyperparameters. With
+    "all", after one phase of the bound, the leave-one-out density trains everything to the end. Nothing then holds the
+    posterior near its prior: this suits many rows per inducing point and overfits few.
 
     >>> [(p.objective, p.epochs, p.parameters) for p in phases("loo", 100, "hyper", 30)]
     [('elbo', 30, 'all'), ('loo', 40, 'hyper'), ('elbo', 30, 'posterior')]
@@ -123,7 +123,7 @@ def phases(objective: str, epochs: int, loo_parameters: str = "hyper", phase_epo
     last = 0 if loo_parameters == "all" else each
     if epochs <= each + last:
         raise InputError(
-            f"{epochs} epochs leave none for leave-one-out after phases of {each}: give more, or shorter ones"
+            f"{epochs} epochs leave none for leave-one-out after phases of {each}: raise epochs or lower phase_epochs"
         )
     if loo_parameters == "all":
         return [Phase("elbo", each), Phase("loo", epochs - each)]
@@ -134,10 +134,10 @@ def phases(objective: str, epochs: int, loo_parameters: str = "hyper", phase_epo
 
 
 def fit_phases(gp: StochasticGP, x: Any, y: Any, plan: list[Phase], **options: Any) -> list[History]:
-    """Train through a plan; ``options`` are those of :meth:`StochasticGP.fit`, for all phases. One history for each.
+    """Train through a plan and return one history per phase; ``options`` go to :meth:`StochasticGP.fit` in each.
 
-    The log density of priors of parameters is added to every objective. ``seconds`` limits all phases together. A phase
-    that is interrupted, or out of time, is the last.
+    The log density of parameters with priors is added to every objective. ``seconds`` limits all phases together. A
+    phase that is interrupted or runs out of time is the last.
 
     >>> from stratagp import kernels as k
     >>> from stratagp.likelihoods import GaussianNoise
@@ -149,7 +149,7 @@ def fit_phases(gp: StochasticGP, x: Any, y: Any, plan: list[Phase], **options: A
     histories: list[History] = []
     limit = options.pop("seconds", None)
     if limit is not None and not limit > 0:
-        raise InputError(f"seconds must be positive, got {limit}: leave it out for no limit")
+        raise InputError(f"seconds must be positive, got {limit}: omit it for no limit")
     for phase in plan:
         if phase.epochs == 0:
             continue
@@ -185,17 +185,17 @@ def _posterior(m: int, q: int, n_components: int, full: bool, generator: torch.G
 
 
 def _leave_saddle(gp: StochasticGP, likelihood: GPRN, generator: torch.Generator | None) -> None:
-    """Means of a network's nodes at one, and of its weights at random: with both at zero no gradient moves them.
+    """Start a network's nodes at one and its weights at random: with both at zero, every gradient is zero.
 
-    With a node that is one everywhere the weights are independent processes of the outputs. Nodes beyond the first are
-    random too, since nodes that start alike stay alike.
+    With a node that is one everywhere, the weights are independent processes of the outputs. Nodes after the first are
+    random too, because nodes that start equal stay equal.
     """
     k = likelihood.n_nodes
     posterior: Any = gp.layer.posterior
     mean = posterior.components.mean if isinstance(posterior, MixturePosterior) else posterior.mean
     with torch.no_grad():
         q, m = posterior.shape
-        whitened = gp.layer.whitener().sum(-1)  # of a function that is one everywhere
+        whitened = gp.layer.whitener().sum(-1)  # for a function that is one everywhere
         by_component = mean.data.reshape(-1, q, m)
         random = torch.randn(by_component.shape, generator=generator, dtype=torch.float64).to(mean)
         by_component.copy_(_APART * random)

@@ -2,12 +2,12 @@
 
     h = g(x) + N(0, hidden_noise),    y = f(h) + N(0, noise),    g_r ~ GP(0, k₁),    f_p ~ GP(0, k₂)
 
-The hidden values of each row have a belief of their own, ``q(hₙ) = N(mean, var)``, and the inducing values of both
+The hidden values of each row have their own belief, ``q(hₙ) = N(mean, var)``, and the inducing values of both
 layers are integrated out. With the bound ``ℒ`` of :mod:`stratagp.objectives.expected`,
 
     ℒ(x → h) + ℒ(h → y) + H(q(h)) ≤ log p(y | x).
 
-The deep feed-forward process does without hidden noise, and so without the ``2 n ν`` numbers of ``q(h)``.
+The deep feed-forward process has no hidden noise, and so does without the ``2 n ν`` numbers of ``q(h)``.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from stratagp.types import Gaussian
 
 
 class CascadedGP(Parameterised):
-    """Two sparse processes, the second on noisy values of the first.
+    """Two sparse processes, the second over noisy values of the first.
 
     Arguments:
-        hidden: what the hidden values start as, ``n q``.
-        kernel, z: of the first layer, which all hidden functions share; points in the space of ``x``.
-        output_kernel, output_z: of the second; points in the space of ``h``, and a kernel with expectations.
+        hidden: the initial hidden values, ``n q``.
+        kernel, z: of the first layer, shared by all hidden functions; points in the space of ``x``.
+        output_kernel, output_z: of the second layer; points in the space of ``h``, and a kernel with expectations.
         hidden_noise, noise: variances.
 
     >>> from stratagp import kernels as k
@@ -66,7 +66,7 @@ class CascadedGP(Parameterised):
         self.noise = positive(noise, name="noise")
 
     def log_evidence(self, x: Any, y: Any) -> Float[Tensor, ""]:
-        """A lower bound on ``log p(y | x)`` of the rows that the hidden values belong to."""
+        """A lower bound on ``log p(y | x)`` for the rows of the hidden values."""
         x, y = self._check(x, y)
         h = self._hidden(x)
         entropy = 0.5 * (2 * math.pi * math.e * h.var).log().sum()
@@ -76,7 +76,7 @@ class CascadedGP(Parameterised):
         return below + above + entropy
 
     def condition(self, x: Any, y: Any) -> Chain:
-        """The chain of layers, with noise between them, that predicts."""
+        """The chain of layers, with noise between them, for predictions."""
         x, y = self._check(x, y)
         with torch.no_grad():
             h = self._hidden(x)
@@ -89,7 +89,7 @@ class CascadedGP(Parameterised):
     def _check(self, x: Any, y: Any) -> tuple[Tensor, Tensor]:
         x, y = as_tensor(x, "x").double(), columns(as_tensor(y, "y").double())
         if not len(x) == len(y) == len(self.rows.mean):
-            raise InputError(f"x and y must have the {len(self.rows.mean)} rows of hidden, got {len(x)} and {len(y)}")
+            raise InputError(f"x and y must have {len(self.rows.mean)} rows, as hidden does, got {len(x)} and {len(y)}")
         return x, y
 
     def _hidden(self, x: Tensor) -> Gaussian:

@@ -1,4 +1,4 @@
-"""A chain of layers and a likelihood, trained a batch at a time."""
+"""A chain of layers and a likelihood, trained in batches."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from stratagp.training.batches import Streamed
 from stratagp.training.loop import History, rows, train
 from stratagp.types import Gaussian, Mixture
 
-_ROWS, _DEEP_ROWS = 1024, 128  # that are predicted at once; each has many hidden values in a stack
+_ROWS, _DEEP_ROWS = 1024, 128  # predicted at once; in a stack each has many hidden values
 
 
 class Chain(Parameterised):
     """``layer → likelihood``: beliefs about latent functions, and how observations come from them.
 
-    Every model that is trained by mini-batches is one; deep ones have a :class:`~stratagp.layers.Stack` as their layer.
+    Every model trained by mini-batches is a chain; deep ones have a :class:`~stratagp.layers.Stack` as their layer.
 
     Arguments:
-        layer: what maps points to beliefs.
+        layer: maps points to beliefs.
         likelihood: how observations come from the latent functions.
-        dtype: the precision of batches of rows.
+        dtype: the precision of batches.
 
     >>> from stratagp import kernels as k
     >>> from stratagp.layers import Features, Inducing, Stack
@@ -56,16 +56,16 @@ class Chain(Parameterised):
 
     @property
     def observed(self) -> Likelihood:
-        """The likelihood itself, where ``likelihood`` is a sampler of it."""
+        """The likelihood itself, even if ``likelihood`` is a sampler of it."""
         return self.likelihood.given if isinstance(self.likelihood, Sampled) else self.likelihood
 
     @property
     def noise_parameter(self) -> Parameter | None:
-        """The noise variance of the targets, where the likelihood has one."""
+        """The noise variance of the targets, if the likelihood has one."""
         return self.likelihood.noise_parameter
 
     def elbo(self, x: Any, y: Any, num_data: int | None = None) -> Bound:
-        """The lower bound on ``log p(y | x)`` and its terms; with ``num_data``, estimated from a batch of that many."""
+        """The lower bound on ``log p(y | x)`` and its terms; with ``num_data``, estimated for that many rows."""
         x, y = (rows(table(part, name), slice(None), self.dtype) for part, name in ((x, "x"), (y, "y")))
         return lower_bound(self.layer, self.likelihood, x, columns(y), num_data)
 
@@ -78,18 +78,16 @@ class Chain(Parameterised):
         penalty: Callable[[], Tensor] | None = None,
         **options: Any,
     ) -> History:
-        """Train all parameters on rows of tensors, arrays or memory maps; again from where it stands, if called again.
+        """Train all parameters on rows of tensors, arrays or memory maps; a second call continues from the first.
 
         Arguments:
-            x: points; or rows with their targets that make batches of themselves (:class:`stratagp.data.Stream`), and
-                then no ``y``.
+            x: points; or rows with targets that form their own batches (:class:`stratagp.data.Stream`), without ``y``.
             objective: a function of (layer, likelihood, x, y, num_data) with a ``value``: ``elbo``, ``leave_one_out``
                 or ``predictive_bound`` of :mod:`stratagp.objectives`.
-            natural: whether Gaussian posteriors move by natural gradients, or which of them; these take fewer steps but
-                need the bound itself without sampling noise; by default where the objective is ``elbo``, nothing is
-                sampled and the likelihood is not :class:`RobustMax`, whose steps lead them to the most frequent class
-                and no further.
-            penalty: what is added to the objective, such as the ``log_prior`` of parameters with priors.
+            natural: whether Gaussian posteriors move by natural gradients, or which of them. These take fewer steps but
+                need the bound without sampling noise. The default is to use them if the objective is ``elbo``, nothing
+                is sampled and the likelihood is not :class:`RobustMax`, where they stop at the most frequent class.
+            penalty: a term to add to the objective, such as the ``log_prior`` of parameters with priors.
             options: those of :func:`stratagp.training.loop.train`: batch_size, epochs, steps, rate, natural_rate,
                 generator, progress, ….
         """
@@ -127,12 +125,12 @@ class Chain(Parameterised):
         return found if isinstance(found, Gaussian) else found.moments()
 
     def predict(self, x: Any) -> Gaussian:
-        """Mean and variance of observations at each row: of targets, or of labels (whose means are probabilities)."""
+        """Mean and variance of observations at each row: of targets, or of labels, whose means are probabilities."""
         with torch.no_grad():
             return joined([predict(self.likelihood, belief) for belief in self._beliefs(x, self._by_samples)])
 
     def observations(self, x: Any) -> Iterator[Observed]:
-        """What may be observed, for some rows after others."""
+        """The distribution of observations, a chunk of rows at a time."""
         ready = self._ready()
         for chunk in self._chunks(table(x, "x"), "x", self._by_samples):
             by_moments = isinstance(self.layer, Stack) and self.layer.propagate == "moments" and not self._by_samples
@@ -140,7 +138,7 @@ class Chain(Parameterised):
             yield Observed(self.observed, len(chunk), partial(self._whole, chunk, ready), moments)
 
     def quantiles(self, x: Any, levels: Sequence[float]) -> Float[Tensor, "l n p"]:
-        """The values that observations stay below with the given probabilities, at each row."""
+        """The values below which observations fall with the given probabilities, at each row."""
         return torch.cat([torch.from_numpy(part.quantile(levels)) for part in self.observations(x)], 1)
 
     def log_predictive(self, x: Any, y: Any) -> Float[Tensor, " n"]:
@@ -151,7 +149,7 @@ class Chain(Parameterised):
             return torch.cat([log_predictive_of(self.likelihood, columns(part), belief) for belief, part in pairs])
 
     def bound(self, x: Any, y: Any) -> Float[Tensor, ""]:
-        """The lower bound on ``log p(y | x)`` of all rows, in chunks and without a gradient; by quadrature."""
+        """The lower bound on ``log p(y | x)`` of all rows, by quadrature, in chunks and without a gradient."""
         targets = self._chunks(table(y, "y"), "y", self._by_samples)
         with torch.no_grad():
             pairs = zip(self._beliefs(x, self._by_samples), targets, strict=True)
@@ -160,24 +158,24 @@ class Chain(Parameterised):
 
     @property
     def _by_samples(self) -> bool:
-        """Whether moments of observations come from the whole belief about hidden values, not from their moments."""
+        """Whether moments of observations need the whole belief about hidden values, not just its moments."""
         return not self.observed.is_gaussian
 
     def _ready(self) -> Any:
-        """What chunks of rows share."""
+        """What all chunks of rows share."""
         return None
 
     def _beliefs(self, x: Any, whole: bool = False) -> Iterator[Any]:
-        """The belief at one chunk of rows after another, in evaluation mode.
+        """The belief at each chunk of rows in turn, in evaluation mode.
 
-        ``whole`` asks for the distribution and not only its moments, where hidden layers are uncertain.
+        ``whole`` asks for the distribution, not just its moments, if hidden layers are uncertain.
         """
         ready = self._ready()
         for chunk in self._chunks(table(x, "x"), "x", whole):
             yield self._belief_at(chunk, ready, whole)
 
     def _whole(self, x: Tensor, ready: Any) -> Any:
-        """The whole belief at rows, of which few have hidden values at a time."""
+        """The whole belief at rows, with the hidden values of a few at a time."""
         return joined([self._belief_at(part, ready, whole=True) for part in x.split(self._rows_at_once(whole=True))])
 
     def _belief_at(self, x: Tensor, ready: Any = None, whole: bool = False) -> Any:
@@ -199,13 +197,13 @@ class Chain(Parameterised):
         return next(self.parameters()).device
 
     def _chunks(self, data: Any, name: str, whole: bool = False) -> Iterator[Tensor]:
-        """Rows in order, a bounded number at a time; missing values are refused by their row."""
+        """Rows in order, a bounded number at a time; the error about a missing value names its row."""
         size = self._rows_at_once(whole)
         for start in range(0, max(1, len(data)), size):
             chunk = rows(data, slice(start, start + size), self.dtype).to(self._device)
             if not bool(chunk.isfinite().all()):
                 row = start + int((~chunk.isfinite()).nonzero()[0, 0])
-                raise InputError(f"{name} has NaN or infinite values, the first in row {row}: remove or fill such rows")
+                raise InputError(f"{name} has NaN or infinite values, the first in row {row}: remove or fill them")
             yield chunk
 
 
@@ -217,12 +215,12 @@ def _gaussians(layer: Layer) -> list[FullGaussian]:
 
 
 def _is_noisy(likelihood: Likelihood) -> bool:
-    """Whether natural gradients, which go by the curvature too, do not suit a likelihood."""
+    """Whether natural gradients, which also use the curvature, are unsuitable for a likelihood."""
     return not likelihood.smooth or (isinstance(likelihood, Sampled) and likelihood.what != "reciprocal")
 
 
 def table(data: Any, name: str) -> Any:
-    """Tensors, arrays and memory maps as they are; other containers of numbers as tensors."""
+    """Tensors, arrays and memory maps unchanged; other containers of numbers as tensors."""
     return data if isinstance(data, (Tensor, np.ndarray)) else as_tensor(data, name)
 
 
@@ -232,14 +230,14 @@ def columns(y: Float[Tensor, "..."]) -> Float[Tensor, "n p"]:
 
 
 def predict(likelihood: Likelihood, belief: Gaussian | Mixture) -> Gaussian:
-    """Mean and variance of observations under a belief of either kind."""
+    """Mean and variance of observations under a Gaussian or mixture belief."""
     if isinstance(belief, Gaussian):
         return likelihood.predict(belief)
     return Mixture(belief.log_weights, likelihood.predict(belief.parts)).moments()
 
 
 def joined(parts: list[Any]) -> Any:
-    """One belief of the rows of several."""
+    """The rows of several beliefs as one."""
     if len(parts) == 1:
         return parts[0]
     if isinstance(parts[0], Mixture):

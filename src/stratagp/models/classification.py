@@ -1,4 +1,4 @@
-"""Gaussian-process classification: a latent function squashed to probabilities, its posterior made Gaussian."""
+"""Gaussian-process classification: a latent function squashed to probabilities, with a Gaussian posterior."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from stratagp.parameterised import Parameterised
 from stratagp.types import Gaussian
 
 LINKS_OF = {"laplace": ("logit", "probit"), "ep": ("probit",), "variational": ("logit",)}
-_MATRICES = 3  # n × n, that the evidence of one latent function holds at least
+_MATRICES = 3  # of size n × n that the evidence of one latent function needs at least
 
 
 class GPClassification(Parameterised):
@@ -35,9 +35,9 @@ class GPClassification(Parameterised):
 
     Arguments:
         kernel: the covariance function, bound to its columns.
-        inference: ``"laplace"``, ``"ep"`` (the best evidence and probabilities, probit only) or ``"variational"``
+        inference: ``"laplace"``, ``"ep"`` (the most accurate, probit only) or ``"variational"``
             (the evidence is a true lower bound, logit only).
-        link: ``"logit"`` or ``"probit"``; left out, the first that the inference knows.
+        link: ``"logit"`` or ``"probit"``; by default the first that the inference supports.
 
     >>> from stratagp import kernels as k
     >>> x = torch.linspace(-3, 3, 20, dtype=torch.float64)[:, None]
@@ -61,7 +61,7 @@ class GPClassification(Parameterised):
     def log_evidence(self, x: Any, t: Any, start: WarmStart | None = None) -> Float[Tensor, ""]:
         """The approximate ``log p(t | x)``: the score of the hyperparameters.
 
-        ``start`` remembers where the iteration ended and lets the next call, with the same data, begin there.
+        ``start`` stores where the iteration ended, so that the next call with the same data begins there.
         """
         x, t = _check_binary(self.kernel, x, t)
         value, sites = self._approximate(x, t, _earlier(start, t.shape))
@@ -117,7 +117,7 @@ class BinaryPosterior:
             return Gaussian((cross.mT @ self.sites.weights)[:, None], var[:, None])
 
     def probabilities(self, x: Any, method: str = "quadrature") -> Float[Tensor, " m"]:
-        """``p(t = 1)`` at each row of ``x``, the latent function averaged out.
+        """``p(t = 1)`` at each row of ``x``, averaged over the latent function.
 
         ``"quadrature"`` is exact for the probit link and accurate for the logistic one; ``"kappa"`` is the cheap
         ``σ(κ mean)`` with ``κ = (1 + π var/8)^(−½)``, within 0.02 (equal for the probit link).
@@ -137,7 +137,7 @@ class MulticlassLaplace(Parameterised):
 
     Arguments:
         kernel: the covariance function of all classes, or one with a function axis: ``kernel.replicate(n_classes)``.
-        n_classes: how many classes there are.
+        n_classes: the number of classes.
 
     >>> from stratagp import kernels as k
     >>> x = torch.linspace(-3, 3, 21, dtype=torch.float64)[:, None]
@@ -252,7 +252,7 @@ def _check_two_seen(t: Tensor) -> Tensor:
 
 
 def _earlier(start: WarmStart | None, shape: torch.Size) -> Any:
-    """What an earlier call left, if it was about labels of the same shape."""
+    """The end of an earlier call, if its labels had the same shape."""
     state = None if start is None else start.state
     weights = state.weights if isinstance(state, Sites) else state
     return state if weights is not None and weights.shape == shape else None

@@ -1,4 +1,4 @@
-"""Data that models are given: checked and brought into the kernel's precision before any work starts."""
+"""Checks the data given to models and converts them to the kernel's precision before any work starts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from stratagp.kernels.base import as_tensor
 def check_data(
     kernel: Kernel, x: Any, y: Any, name: str = "y", several: bool = False
 ) -> tuple[Any, Float[Tensor, " n *q"]]:
-    """Points and targets in the kernel's precision; data that cannot be used are refused by argument and place.
+    """Points and targets in the kernel's precision; errors name the argument and the place of bad data.
 
-    Targets are ``n``, or ``n q`` too where ``several`` are allowed.
+    Targets are ``n``, or also ``n q`` if ``several`` are allowed.
     """
     x = check_points(kernel, x)
     targets = as_tensor(y, name)
@@ -30,18 +30,18 @@ def check_data(
 
 
 def check_points(kernel: Kernel, x: Any, columns: int | None = None) -> Any:
-    """Points in the kernel's precision (or a list of objects as it is), without missing values.
+    """Points in the kernel's precision (or a list of objects as it is); refuses missing values.
 
-    ``columns`` is how many the data had, where the model has seen some.
+    ``columns`` is the number of columns of the training data, if the model has any.
     """
     if not kernel.takes_tensors:
         return x
     points = kernel._points(x, "x")
     if points.dim() != 2:
-        raise InputError(f"x must be points in rows, shape (n, d), got {tuple(points.shape)}")
+        raise InputError(f"x must have shape (n, d), one point in each row, got {tuple(points.shape)}")
     if columns is not None and points.shape[1] != columns:
         raise InputError(
-            f"x has {points.shape[1]} columns, but the data that the model was conditioned on have {columns}: "
+            f"x has {points.shape[1]} columns, but the training data had {columns}: "
             "give the same columns in the same order"
         )
     refuse_missing(points, "x", x)
@@ -49,7 +49,7 @@ def check_points(kernel: Kernel, x: Any, columns: int | None = None) -> Any:
 
 
 def row_noise(model: Any, y: Float[Tensor, " n *q"], noise: Any = None) -> Tensor:
-    """The noise variance of the model, or one for each row where ``noise`` gives it."""
+    """The noise variance of the model, or one for each row if ``noise`` is given."""
     if noise is None:
         return model.noise
     given = as_tensor(noise, "noise").to(y)
@@ -65,7 +65,7 @@ def row_noise(model: Any, y: Float[Tensor, " n *q"], noise: Any = None) -> Tenso
 
 
 def refuse_contradictions(x: Any, y: Float[Tensor, " n *q"], noise: Tensor) -> None:
-    """Equal points with different targets and no noise: no function passes through both."""
+    """Refuse equal points with different targets and no noise: no function passes through both."""
     without = noise.detach() == 0
     if not isinstance(x, Tensor) or not without.any():
         return
@@ -76,13 +76,13 @@ def refuse_contradictions(x: Any, y: Float[Tensor, " n *q"], noise: Tensor) -> N
     if differ.any():
         at = int(differ.nonzero()[0, 0])
         raise InputError(
-            f"rows {int(first[at])} and {int(exact[at])} of x are equal but not their y, and they have no noise: give "
-            "the model noise above 0, or average such rows"
+            f"rows {int(first[at])} and {int(exact[at])} of x are equal but differ in y, and have no noise: set noise "
+            "above 0, or average such rows"
         )
 
 
 def check_column(column: Any, columns: int | None = None) -> None:
-    """The number of one of the columns of the points, counted from 0."""
+    """Raise unless ``column`` is the number of a column of the points, counted from 0."""
     if isinstance(column, bool) or not isinstance(column, int) or column < 0:
         raise InputError(f"column must be the number of a column of x, counted from 0, got {column!r}")
     if columns is not None and column >= columns:
@@ -90,9 +90,9 @@ def check_column(column: Any, columns: int | None = None) -> None:
 
 
 def refuse_missing(values: Tensor, name: str, source: Any = None) -> None:
-    """An error that names the argument and the first row, and column if there are any, with NaN or infinity.
+    """Raise an error that names the argument and the first row (and column, if any) with NaN or infinity.
 
-    ``source`` is the argument as it was given: a data frame's columns are called by their names.
+    ``source`` is the argument as given, whose column names the message uses if it is a data frame.
     """
     bad = ~values.detach().isfinite()
     if not bad.any():
@@ -102,11 +102,11 @@ def refuse_missing(values: Tensor, name: str, source: Any = None) -> None:
     if rest:
         names = getattr(source, "columns", None)
         place += f", column {rest[-1] if names is None else repr(names[rest[-1]])}"
-    raise InputError(f"{name} has NaN or infinite values, the first in {place}: remove or fill such rows first")
+    raise InputError(f"{name} has NaN or infinite values, the first in {place}: remove or fill those rows first")
 
 
 def wants_gradient(*points: Any) -> bool:
-    """Whether answers at these points are to be differentiated with respect to them."""
+    """Whether answers at these points need gradients with respect to the points."""
     return torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in points)
 
 
@@ -119,7 +119,7 @@ def _shapes(x: Any, y: Tensor, name: str, several: bool) -> str:
     wanted = "(n,) or (n, q)" if several else "(n,)"
     hint = ""
     if y.dim() == 2 and not several:
-        hint = f"; write {name}[:, 0]" if y.shape[1] == 1 else f"; one column at a time is {name}[:, j]"
+        hint = f"; write {name}[:, 0]" if y.shape[1] == 1 else f"; pass one column at a time, {name}[:, j]"
     return (
         f"{name} must be {wanted} with a value for each row of x, n ≥ 1; got x {size} and {name} {tuple(y.shape)}{hint}"
     )

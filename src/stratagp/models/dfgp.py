@@ -2,18 +2,18 @@
 
     b_r ~ GP(0, k_r),  r = 1 … ν,        f | B ~ GP(0, k) in the space of b,        y ~ p(y | f)
 
-Each hidden process is sparse, with inducing rows of its own and possibly columns of its own (a view: multiple kernel
+Each hidden process is sparse, with its own inducing rows and possibly its own columns (a view: multiple kernel
 learning). The belief about its inducing values is a Gaussian, which makes the objective a bound on the evidence, or a
-point, as in the paper. The output process is read through the expectations of its kernel: an RBF, one with a metric, or
-a linear kernel, for which the covariance of ``f`` has a Wishart process as its prior. Regression is by the collapsed
-bound of :class:`~stratagp.models.random_inputs.RandomInputGP`, all else by a :class:`~stratagp.models.chain.Chain`,
-which may also propagate samples.
+point, as in the paper. The output process uses the expectations of its kernel: an RBF, one with a metric, or a linear
+kernel, for which the covariance of ``f`` has a Wishart process as its prior. Regression uses the collapsed bound of
+:class:`~stratagp.models.random_inputs.RandomInputGP`, everything else a :class:`~stratagp.models.chain.Chain`, which
+may also propagate samples.
 
-Training starts where the hidden processes have seen something: each is fitted by least squares to a target of its own,
-a principal component of the rows. Columns may be stretched first, by the lengthscales that a shallow process finds on a
-few rows: where few of many columns matter, the bound from any other start ends with everything taken for noise. The
-output's inducing points start at centres of the latent rows. Gaussian beliefs about hidden values are trained as points
-first and then widened: from the start, their divergence would switch off hidden processes before these are of use.
+Training starts from hidden processes that carry information: each is fitted by least squares to its own target, a
+principal component of the rows. Columns may first be scaled by the lengthscales that a shallow process finds on a few
+rows: if few of many columns matter, the bound from any other start ends up explaining everything as noise. The
+output's inducing points start at centres of the latent rows. Gaussian beliefs about hidden values are first trained as
+points and then widened: from the beginning, their divergence would switch hidden processes off before they are useful.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from stratagp.training.start import spreads, start_from_data
 
 OUTPUT_KERNELS = ("rbf", "ard", "metric", "linear", "rbf + linear")
 _CERTAINTY = 0.1  # standard deviation of whitened values at the start
-_STRETCH = 2.0  # of lengthscales of the output process at the start
-_LEAST = 0.1  # the standard deviation of a latent coordinate at the start, as a share of the greatest
-_ROWS, _ITERATIONS = 300, 30  # of the shallow process that tells which columns matter
-_FARTHEST = 100.0  # times the shortest lengthscale: beyond, a column does not matter
-_RIDGE = 1e-3  # of the least squares that hidden processes start from, as a share of the mean square
+_STRETCH = 2.0  # initial factor on the lengthscales of the output process
+_LEAST = 0.1  # least initial standard deviation of a latent coordinate, relative to the greatest
+_ROWS, _ITERATIONS = 300, 30  # of the shallow process that finds which columns matter
+_FARTHEST = 100.0  # times the shortest lengthscale: beyond it a column does not matter
+_RIDGE = 1e-3  # of the least squares that start hidden processes, relative to the mean square
 
 
 def hidden_layer(
@@ -60,16 +60,16 @@ def hidden_layer(
     given_points: Sequence[Float[Tensor, "m d"] | None] | None = None,
     stretch: Float[Tensor, " d"] | float = 1.0,
 ) -> Inducing:
-    """Sparse processes that start at ``targets``, one for each column, with inducing points from rows at random.
+    """Sparse processes that start at ``targets``, one for each column, with random rows as inducing points.
 
     Arguments:
-        x: rows of inputs; every process sees those columns that its kernel is on.
-        kernels: one that each process gets a copy of, or a kernel for each.
-        n_inducing: of each process.
-        given_points: inducing points that a process must have, None for rows at random.
-        stretch: of the columns, where start values of kernels are taken from them.
+        x: rows of inputs; each process sees the columns of its kernel.
+        kernels: one kernel to copy for each process, or a kernel for each.
+        n_inducing: the number of inducing points of each process.
+        given_points: the inducing points of each process; None for random rows.
+        stretch: a factor on the columns when they decide the start values of kernels.
 
-    The belief about inducing values is a point, until :func:`widen` makes a Gaussian of it.
+    The belief about inducing values is a point until :func:`widen` makes it a Gaussian.
 
     >>> x = torch.linspace(-2, 2, 50, dtype=torch.float64)[:, None]
     >>> layer = hidden_layer(x, x.sin(), RBF(1.0, variance=1.0), 8)
@@ -80,7 +80,7 @@ def hidden_layer(
     alike = isinstance(kernels, Kernel)
     given = [kernels] if isinstance(kernels, Kernel) else list(kernels)
     if not alike and len(given) != functions:
-        raise InputError(f"kernels must have one for each of {functions} hidden processes, got {len(given)}")
+        raise InputError(f"kernels must have one kernel for each of {functions} hidden processes, got {len(given)}")
     fixed = [None] * functions if given_points is None else list(given_points)
     m = min(n_inducing, len(x))
     seen = zip(given, fixed[: len(given)], strict=True)
@@ -95,9 +95,9 @@ def hidden_layer(
 
 @torch.no_grad()
 def start_at(layer: Inducing, x: Float[Tensor, "n d"], targets: Float[Tensor, "n q"], ridge: float = _RIDGE) -> None:
-    """Let the expected functions of a layer be those nearest to ``targets`` at rows ``x``, by least squares.
+    """Set the expected functions of a layer to those nearest to ``targets`` at rows ``x``, by least squares.
 
-    ``ridge`` is a share of the mean square of what they are made of.
+    ``ridge`` is relative to the mean square of the features.
     """
     a = lower_times(layer.whitener(), layer.kernel(layer.z, x.expand(targets.shape[1], -1, -1)))
     level = ridge * a.square().mean((1, 2))[:, None, None] * len(x) * torch.eye(a.shape[1], dtype=a.dtype)
@@ -106,7 +106,7 @@ def start_at(layer: Inducing, x: Float[Tensor, "n d"], targets: Float[Tensor, "n
 
 
 def widen(layer: Layer) -> None:
-    """Make Gaussians, narrow ones, of all beliefs about inducing values that are points."""
+    """Turn all point beliefs about inducing values into narrow Gaussians."""
     for part in layer.modules():
         if isinstance(part, Inducing) and isinstance(part.posterior, Delta):
             functions, m = part.posterior.shape
@@ -120,9 +120,9 @@ def widen(layer: Layer) -> None:
 def principal_targets(
     x: Float[Tensor, "n d"], n_hidden: int, stretch: Float[Tensor, " d"] | None = None
 ) -> Float[Tensor, "n q"]:
-    """Principal components of the rows, of a standard deviation of one; they repeat where there are too few.
+    """Principal components of the rows with unit standard deviation, repeated if there are too few.
 
-    Of columns that are divided by ``stretch`` first, they keep the shares that they have in the rows.
+    If columns are divided by ``stretch`` first, components keep the proportions that they have in the rows.
     """
     scaled = (x - x.mean(0)) / spreads(x)
     found, size, _ = torch.linalg.svd(scaled if stretch is None else scaled / stretch, full_matrices=False)
@@ -135,7 +135,7 @@ def principal_targets(
 def relevant_stretch(
     x: Float[Tensor, "n d"], y: Float[Tensor, "n p"], generator: torch.Generator | None = None
 ) -> Float[Tensor, " d"]:
-    """How much longer than its spread suggests is the lengthscale of each column, found by a process on a few rows.
+    """The lengthscale of each column relative to its spread, from a process on a few rows.
 
     >>> x = torch.randn(80, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     >>> relevant_stretch(x, (3 * x[:, :1]).sin()).argmin()
@@ -145,7 +145,7 @@ def relevant_stretch(
     scaled, target = ((x - x.mean(0)) / spreads(x))[rows], principal_targets(y[rows], 1)[:, 0]
     gp = ExactGP(start_from_data(RBF(ard=x.shape[1]), scaled, target), noise=0.1)
     with warnings.catch_warnings():
-        for kind in (ConvergenceWarning, NumericalWarning):  # a hint suffices
+        for kind in (ConvergenceWarning, NumericalWarning):  # a rough answer is enough
             warnings.simplefilter("ignore", kind)
         maximise(lambda: gp.log_evidence(scaled, target), gp.parameters(), _ITERATIONS)
     found = gp.kernel.lengthscale.detach()
@@ -154,7 +154,7 @@ def relevant_stretch(
 
 
 def linear_targets(x: Float[Tensor, "n d"], y: Float[Tensor, "n p"]) -> Float[Tensor, "n 1"]:
-    """The first principal component of what is linear in ``y``: where a process starts that sees a few columns."""
+    """The first principal component of the linear fit to ``y``: the start of a process that sees a few columns."""
     scaled = (x - x.mean(0)) / spreads(x)
     ridge = _RIDGE * len(x) * torch.eye(x.shape[1], dtype=x.dtype)
     fitted = scaled @ torch.linalg.solve(scaled.mT @ scaled + ridge, scaled.mT @ (y - y.mean(0)))
@@ -162,7 +162,7 @@ def linear_targets(x: Float[Tensor, "n d"], y: Float[Tensor, "n p"]) -> Float[Te
 
 
 def output_kernel(name: str | Kernel, columns: int) -> Kernel:
-    """A kernel of the latent space by its name."""
+    """The kernel of the latent space with this name."""
     if isinstance(name, Kernel):
         return copy.deepcopy(name).bind(columns)
     if name not in OUTPUT_KERNELS:
@@ -183,9 +183,9 @@ def dfgp_regression(
     mean: Mean | None = None,
     noise: Any = 0.1,
 ) -> RandomInputGP:
-    """The collapsed model on a hidden layer, its inducing points at centres of the latent rows.
+    """The collapsed model on a hidden layer, with inducing points at centres of the latent rows.
 
-    A linear kernel is in weight space: its inducing points are the unit vectors, which do not move.
+    A linear kernel is in weight space: its inducing points are the unit vectors and stay fixed.
     """
     kernel, z = _start_output(hidden, kernel, x, n_inducing)
     return RandomInputGP(hidden, kernel, z, mean, noise)
@@ -208,10 +208,10 @@ def dfgp_chain(
     """The model with any likelihood, trained by batches.
 
     Arguments:
-        hidden: a hidden layer, or a stack of them.
-        propagate: what the output process sees of hidden ones, "samples" or "moments".
-        n_samples: of hidden values of each row, in training.
-        sampled: samples of the likelihood's functions, where it has no quadrature.
+        hidden: a hidden layer or a stack of them.
+        propagate: what the output process receives from hidden ones, "samples" or "moments".
+        n_samples: samples of hidden values per row in training.
+        sampled: samples of the likelihood's functions, if it has no quadrature.
         mean: the prior mean of the output process.
     """
     functions = likelihood.functions(outputs)
@@ -225,12 +225,12 @@ def dfgp_chain(
 
 
 def _started(kernel: Kernel, x: Float[Tensor, "n d"]) -> Kernel:
-    """A copy with start values that the points suggest."""
+    """A copy with start values derived from the points."""
     return start_from_data(copy.deepcopy(kernel), x, x[:, 0])
 
 
 def _as_many(points: Float[Tensor, "k d"], m: int) -> Float[Tensor, "m d"]:
-    """``m`` of the points, which repeat where they are too few: the jitter of inducing values carries that."""
+    """``m`` of the points, repeated if there are too few, which the jitter of inducing values allows."""
     return points[torch.arange(m) % len(points)]
 
 
@@ -239,7 +239,7 @@ def _start_output(hidden: Layer, kernel: Kernel, x: Tensor, n_inducing: int) -> 
         belief = hidden(x)
         h, doubt = (belief, torch.zeros_like(belief)) if isinstance(belief, Tensor) else belief
         known = spreads(h)
-        wide = h * (1 + doubt.mean(0) / known.square()).sqrt()  # as far apart as the rows may be
+        wide = h * (1 + doubt.mean(0) / known.square()).sqrt()  # as wide as the rows may be
         kernel = _started(kernel, _STRETCH * wide)
         if isinstance(kernel, Linear):
             return kernel, real(torch.eye(h.shape[1], dtype=torch.float64), trainable=False, name="z")

@@ -1,4 +1,4 @@
-"""The exact Gaussian process: a prior that, conditioned on data, is a process again."""
+"""The exact Gaussian process: a prior which, conditioned on data, is again a process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ExactGP(ObservedProcess):
     Arguments:
         kernel: the covariance function, bound to its columns.
         mean: the prior mean, a :class:`~stratagp.means.Mean` or any torch module from ``n d`` to ``n``.
-        noise: the noise variance; 0 for observations without noise, which the posterior interpolates.
+        noise: the noise variance; 0 for noiseless observations, which the posterior interpolates.
 
     >>> from stratagp import kernels as k
     >>> x = torch.linspace(0, 6, 20, dtype=torch.float64)[:, None]
@@ -41,14 +41,14 @@ class ExactGP(ObservedProcess):
     def with_slopes(self) -> ExactGP:
         """The process and its slopes as one, with the same parameters.
 
-        Its points have one more column: 0 for the value ``f(x)``, ``j = 1 … d`` for the slope along the ``j``-th
-        column; :func:`~stratagp.kernels.with_derivatives` writes it.
+        Its points have one more column: 0 for the value ``f(x)``, ``j = 1 … d`` for the slope along column ``j``;
+        :func:`~stratagp.kernels.with_derivatives` adds it.
         """
         noise = self.parameter("noise") if "noise" in self._modules else 0
         return ExactGP(Derivatives(self.kernel), _MeanWithSlopes(self.mean), noise)
 
     def derivative(self, column: Any) -> DerivativeProcess:
-        """The process ``∂f/∂x_column``, columns being counted from 0, for a differentiable kernel.
+        """The process ``∂f/∂x_column``, for a differentiable kernel; columns count from 0.
 
         >>> from stratagp import kernels as k
         >>> ExactGP(k.RBF(lengthscale=0.5)).derivative(0).variance(torch.zeros(1, 1)).item()  # 1/ℓ²
@@ -60,20 +60,20 @@ class ExactGP(ObservedProcess):
     def log_evidence(self, x: Any, y: Any, noise: Any = None) -> Float[Tensor, ""]:
         """``log p(y | x)``: the score of the hyperparameters. ``noise`` gives each row its own variance.
 
-        ``y`` is ``n``, or ``n q`` for independent functions that share kernel and noise: their sum, from one factor.
+        ``y`` is ``n``, or ``n q`` for independent functions that share kernel and noise: the sum, from one factor.
         """
         x, y, given = self._data(x, y, noise)
         check_memory(len(y), "the evidence", 2.2, y.element_size())
         return log_evidence(self.kernel, self.mean, given, x, y)
 
     def log_leave_one_out(self, x: Any, y: Any, noise: Any = None) -> Float[Tensor, ""]:
-        """``Σ log p(yᵢ | y₋ᵢ)``: a score that depends less on the prior being right; ``y`` is ``n`` or ``n q``."""
+        """``Σ log p(yᵢ | y₋ᵢ)``: a score that is less sensitive to a wrong prior; ``y`` is ``n`` or ``n q``."""
         x, y, given = self._data(x, y, noise)
         check_memory(len(y), "the leave-one-out score", 7 if torch.is_grad_enabled() else 2, y.element_size())
         return log_leave_one_out(self.kernel, self.mean, given, x, y)
 
     def log_posterior(self, x: Any, y: Any, noise: Any = None) -> Float[Tensor, ""]:
-        """``log p(y | x, θ) + log p(θ)``: the score to maximise where parameters have priors (MAP)."""
+        """``log p(y | x, θ) + log p(θ)``: the score to maximise if parameters have priors (MAP)."""
         return self.log_evidence(x, y, noise) + self.log_prior()
 
     def condition(self, x: Any, y: Any, noise: Any = None) -> ExactPosterior:
@@ -84,7 +84,7 @@ class ExactGP(ObservedProcess):
         return self._posteriors(*self._data(x, y, noise, several=False))[0]
 
     def condition_each(self, x: Any, y: Any, noise: Any = None) -> list[ExactPosterior]:
-        """A posterior for each column of ``y``, ``n q``: independent functions observed at the same places.
+        """A posterior for each column of ``y``, ``n q``: independent functions observed at the same points.
 
         The covariance is factored once, and the posteriors share the factor.
         """
@@ -102,7 +102,7 @@ class ExactGP(ObservedProcess):
 
 
 def _noisy(covariance: Float[Tensor, "n n"], noise: Float[Tensor, " n"]) -> Float[Tensor, "n n"]:
-    """``covariance + diag(noise)`` in one new matrix; a kernel may keep the one that it hands out."""
+    """``covariance + diag(noise)`` in one new matrix; a kernel may keep the one that it returned."""
     covariance = covariance.clone()
     covariance.diagonal().add_(noise)
     return covariance

@@ -1,4 +1,4 @@
-"""What an exact Gaussian process answers once it has seen data, and the process of its derivative."""
+"""The exact Gaussian process given data, and the process of its derivative."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from stratagp.models.memory import check_memory
 from stratagp.models.process import Process
 from stratagp.types import Gaussian
 
-_CHUNK = 2**24  # numbers of a cross-covariance that are held at once when predicting
+_CHUNK = 2**24  # entries of a cross-covariance held at once when predicting
 
 
 @dataclass(frozen=True)
 class ExactPosterior(Process):
     """A Gaussian process given data: ``α = C⁻¹(y − m)`` and ``L Lᵀ = C = K + noise`` answer every question.
 
-    ``prior`` is the :class:`~stratagp.ExactGP` as it was when conditioned. Gradients with respect to points pass
-    through where the points ask for them.
+    ``prior`` is the :class:`~stratagp.ExactGP` as it was when conditioned. Gradients flow to points
+    that require them.
 
     >>> from stratagp import ExactGP, kernels as k
     >>> x = torch.linspace(0, 6, 20, dtype=torch.float64)[:, None]
@@ -88,12 +88,12 @@ class ExactPosterior(Process):
     def with_slopes(self) -> ExactPosterior:
         """The process and its slopes as one, given the same data: see :meth:`ExactGP.with_slopes`.
 
-        It can be asked for values and slopes together, and conditioned on observed slopes.
+        It answers about values and slopes together and can be conditioned on observed slopes.
         """
         return replace(self, prior=self.prior.with_slopes(), x=with_derivatives(self.x, 0))
 
     def derivative(self, column: Any) -> DerivativeProcess:
-        """The process ``∂f/∂x_column`` given the data, columns being counted from 0, for a differentiable kernel."""
+        """The process ``∂f/∂x_column`` given the data, for a differentiable kernel; columns count from 0."""
         check_column(column, self.x.shape[1] if isinstance(self.x, Tensor) else None)
         return DerivativeProcess(self, column)
 
@@ -110,7 +110,7 @@ class ExactPosterior(Process):
         return normal.log_prob(self.residual)
 
     def condition(self, x: Any, y: Any, noise: Any = None) -> ExactPosterior:
-        """The posterior with more data, from the factor at hand: only the new rows are factored.
+        """The posterior with more data, from the existing factor: only the new rows are factored.
 
         L ← [[L, 0], [L₂₁, L₂₂]],   L₂₁ = k(X₂, X) L⁻ᵀ,   L₂₂ L₂₂ᵀ = k(X₂, X₂) + noise − L₂₁ L₂₁ᵀ
         """
@@ -153,7 +153,7 @@ class ExactPosterior(Process):
         return check_points(self.prior.kernel, x, self.x.shape[1] if isinstance(self.x, Tensor) else None)
 
     def _in_chunks(self, x: Any, answer: Callable[[Any], Tensor]) -> Tensor:
-        """An answer a row at a time, for as many rows at once as a bounded cross-covariance allows."""
+        """A row-wise answer, for as many rows at once as a bounded cross-covariance allows."""
         x = self._points(x)
         step = max(1, _CHUNK // max(1, len(self.alpha)))
         with torch.set_grad_enabled(wants_gradient(x)):
@@ -161,7 +161,7 @@ class ExactPosterior(Process):
 
 
 class DerivativeProcess(Process):
-    """``∂f/∂x_column`` of an exact process, prior or posterior: a Gaussian process as ``f`` is.
+    """``∂f/∂x_column`` of an exact process, prior or posterior: a Gaussian process, like ``f``.
 
     It asks the process of values and slopes together (``with_slopes``) for its slopes.
 
@@ -177,7 +177,7 @@ class DerivativeProcess(Process):
         self.joint = process.with_slopes()
 
     def mean(self, x: Any) -> Float[Tensor, " n"]:
-        """``E ∂f(x)/∂x_column``, the slope of the prior mean included."""
+        """``E ∂f(x)/∂x_column``, including the slope of the prior mean."""
         return self.joint.mean(self._label(x))
 
     def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "n m"]:

@@ -15,27 +15,27 @@ from stratagp.errors import InputError
 from stratagp.parameterised import Parameterised
 from stratagp.predictive import Classes, Predictive
 
-_ROWS = 4096  # that are predicted at once
+_ROWS = 4096  # predicted at once
 
 
 class Fitted(ABC):
-    """A model that has learnt from rows, and answers about others.
+    """A model that has learnt from rows and predicts others.
 
-    Points are those that kernels see, and targets are standardised: units and names of columns are the user's affair.
+    Points are what kernels see, and targets are standardised: units and column names belong to the caller.
     """
 
     learnt: Any = None
-    """By which criterion values were learnt in closed form; None where training was by steps."""
+    """The criterion by which values were learnt in closed form; None if training was by steps."""
 
     @property
     @abstractmethod
     def module(self) -> Parameterised:
-        """What holds every value that was learnt."""
+        """The module that holds every learnt value."""
 
     @property
     @abstractmethod
     def points(self) -> Any:
-        """The rows it was trained on, or some of them."""
+        """The training rows, or some of them."""
 
     @abstractmethod
     def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
@@ -43,25 +43,25 @@ class Fitted(ABC):
 
     @abstractmethod
     def predictive(self, x: Any, of: str = "y") -> Predictive | Classes:
-        """What may be observed at rows ``x`` (``of="y"``), or what the latent functions may be (``of="f"``)."""
+        """The distribution at rows ``x`` of observations (``of="y"``) or of the latent functions (``of="f"``)."""
 
     def predictives(self, x: Any, of: str = "y") -> Iterator[Predictive | Classes]:
-        """:meth:`predictive` of some rows after others, so that memory does not grow with their number."""
+        """:meth:`predictive` in chunks of rows, so that memory does not grow with their number."""
         for start in range(0, max(1, len(x)), _ROWS):
             yield self.predictive(x[start : start + _ROWS], of)
 
     @abstractmethod
     def function(self, x: Any) -> Float[np.ndarray, "n q"]:
-        """The expected latent functions, without their variance where that costs more."""
+        """The expected latent functions, without their variance if that costs extra."""
 
     def draw(self, x: Any, n_samples: int, of: str, generator: torch.Generator) -> Float[np.ndarray, "s n q"]:
-        """Joint draws at the rows."""
-        raise InputError("this model has no joint draws")
+        """Joint draws at rows ``x``."""
+        raise InputError("this model cannot draw rows jointly")
 
     def joint(self, x: Any, of: str) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n n q"]]:
-        """Mean and joint covariance of the rows, for each target."""
+        """Mean and joint covariance at rows ``x``, for each target."""
         raise InputError("return_cov needs a Gaussian process with Gaussian noise: use sample_y")
 
     def leave_one_out(self) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n q"]]:
         """Mean and variance of each training target predicted from all other rows."""
-        raise InputError("leave_one_out is in closed form for the exact process with plain noise: refit with those")
+        raise InputError("leave_one_out needs exact inference with plain noise: refit with those options")

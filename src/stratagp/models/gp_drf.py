@@ -4,11 +4,11 @@
 
     ℒ = Σₙ E log p(yₙ | h_nᴸ) − Σ_l KL(W_l) − Σ_l KL(Ω_l) − Σ_j KL(f_j)
 
-A sparse process as the first layer may be over objects of any kind, texts or graphs, through a kernel on rows of their
-similarities (:class:`~stratagp.kernels.Anchors`); random features do all that comes after it. With ``feed_forward``
-every layer but the first of random features sees ``h⁰`` beside the values of the layer before.
+A sparse first layer may take objects of any kind, such as texts or graphs, through a kernel on rows of their
+similarities (:class:`~stratagp.kernels.Anchors`); random features do the rest. With ``feed_forward``
+every layer of random features after the first sees ``h⁰`` beside the values of the layer before.
 
-Hidden layers are sampled, row by row. The paper's schedule lets weights move first, then frequencies, then
+Hidden layers are sampled row by row. The paper's schedule trains weights first, then also frequencies, then
 hyperparameters: :func:`fit_drf`.
 """
 
@@ -50,22 +50,22 @@ def drf(
     generator: torch.Generator | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Chain:
-    """Layers of random features one after another.
+    """A chain of layers of random features.
 
     Arguments:
-        dim: columns of the points.
-        outputs: columns of the targets, or classes.
+        dim: the number of columns of the points.
+        outputs: the number of columns of the targets, or of classes.
         likelihood: how observations come from the functions of the last layer.
-        layers: how many layers of random features, the last one included.
-        width: functions of each layer but the last.
-        n_features: frequencies of each layer.
-        kernel: "rbf" and "arc-cosine" (degree 1, with a bias) have a lengthscale for each column; or a kernel that each
-            layer has a copy of. Lengthscales that are open start at √(columns): standardised points are as far apart.
-        frequencies, draws: as in :class:`~stratagp.layers.RandomFeatures`. In the same number of steps "var-fixed"
-            reaches the highest bound as a rule, "var-resampled" the lowest.
-        feed_forward: whether layers after the first see the points too: the bound is then much higher as a rule.
-        n_samples: of hidden values of each row, in training.
-        generator: where frequencies and samples come from.
+        layers: the number of layers of random features, including the last.
+        width: the number of functions of each layer but the last.
+        n_features: the number of frequencies of each layer.
+        kernel: "rbf" and "arc-cosine" (degree 1, with a bias) have a lengthscale per column; or a kernel, which each
+            layer copies. Unset lengthscales start at √(columns), the scale of distances of standardised points.
+        frequencies, draws: as in :class:`~stratagp.layers.RandomFeatures`. For a given number of steps "var-fixed"
+            usually reaches the highest bound, "var-resampled" the lowest.
+        feed_forward: whether layers after the first also see the points, which usually raises the bound a lot.
+        n_samples: samples of hidden values per row in training.
+        generator: the source of frequencies and samples.
         dtype: the precision of batches.
 
     >>> from stratagp.likelihoods import GaussianNoise
@@ -97,13 +97,13 @@ def gp_drf(
     generator: torch.Generator | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Chain:
-    """Sparse Gaussian processes, and layers of random features on their values.
+    """Sparse Gaussian processes, with layers of random features on their values.
 
     Arguments:
-        first_layer: as many functions as the random features shall see; its posterior must be one Gaussian.
-        layers: how many layers of random features; with 0 the model is the sparse process itself, one function for
-            each that the likelihood asks for.
-        feed_forward: whether layers of random features after the first see the values of ``first_layer`` too.
+        first_layer: has as many functions as the random features see; its posterior must be one Gaussian.
+        layers: the number of layers of random features; with 0 the model is the sparse process itself, with one
+            function for each that the likelihood needs.
+        feed_forward: whether layers of random features after the first also see the values of ``first_layer``.
         others: as in :func:`drf`.
 
     >>> from stratagp import kernels as k
@@ -117,7 +117,7 @@ def gp_drf(
         raise InputError(f"layers must not be negative, got {layers}")
     if layers == 0:
         if given != functions:
-            raise InputError(f"with layers=0 first_layer must have {functions} functions, as the likelihood asks for")
+            raise InputError(f"with layers=0, first_layer must have the {functions} functions of the likelihood")
         return Chain(first_layer, likelihood, dtype)
     options = dict(n_features=n_features, frequencies=frequencies, draws=draws, n_samples=n_samples)
     features = _layers(given, _widths(layers, width, functions), kernel, feed_forward, generator, options)
@@ -138,16 +138,16 @@ def fit_drf(
     schedule: Schedule = cosine,
     **options: Any,
 ) -> list[History]:
-    """Train in phases: weights from the start, frequencies and hyperparameters from some step on. One history for each.
+    """Train in phases: weights from the start, frequencies and hyperparameters later. Returns one history per phase.
 
-    Hyperparameters are the parameters of kernels and of the likelihood. All that is sampled moves by Adam, as natural
+    Hyperparameters are the parameters of kernels and of the likelihood. Adam trains everything that is sampled: natural
     gradients would need a bound without noise.
 
     Arguments:
-        epochs, steps: how long to train in all, in one of the two.
-        frequencies_after: the share of all steps before learnt frequencies move; 1000 steps in the paper's examples.
+        epochs, steps: how long to train in all; give one of the two.
+        frequencies_after: the fraction of all steps before learnt frequencies move; 1000 steps in the paper's examples.
         hyperparameters_after: the same for hyperparameters; 4000 steps there.
-        schedule: a factor of the steps, over all phases.
+        schedule: a factor on the step size, over all phases.
         options: those of :meth:`Chain.fit <stratagp.models.chain.Chain.fit>`; ``seconds`` limits all phases together.
 
     >>> from stratagp.likelihoods import GaussianNoise
@@ -159,7 +159,7 @@ def fit_drf(
     shares = {"frequencies_after": frequencies_after, "hyperparameters_after": hyperparameters_after}
     for name, share in shares.items():
         if not 0 <= share <= 1:
-            raise InputError(f"{name} must be a share from 0 to 1, got {share}")
+            raise InputError(f"{name} must lie between 0 and 1, got {share}")
     if isinstance(x, Streamed):
         rows: BatchStream = x.batches(batch_size, torch.Generator(), model.dtype, World())
     else:
@@ -188,7 +188,7 @@ def fit_drf(
 
 
 def _resting(model: Chain, frequencies: bool, hyperparameters: bool) -> set[int]:
-    """What does not move yet, by identity: frequencies, hyperparameters, or both."""
+    """The ids of what does not move yet: frequencies, hyperparameters, or both."""
     resting: list[nn.Parameter] = []
     for part in model.modules():
         if frequencies and isinstance(part, RandomFeatures):
@@ -214,7 +214,7 @@ def _layers(
     generator: torch.Generator | None,
     options: dict[str, Any],
 ) -> list[RandomFeatures]:
-    """Layers of those widths over ``dim`` columns."""
+    """Layers of the given widths over ``dim`` columns."""
     found: list[RandomFeatures] = []
     for before, width in zip([0, *widths], widths, strict=False):
         columns = (before + dim * feed_forward) if found else dim
@@ -224,7 +224,7 @@ def _layers(
 
 
 def _kernel(kernel: str | Kernel, columns: int) -> Kernel:
-    """A copy for points of so many columns; a lengthscale that nobody chose is √(columns)."""
+    """A copy for points with this many columns; an unset lengthscale is √(columns)."""
     if isinstance(kernel, str):
         if kernel not in KERNELS:
             raise InputError(f"kernel must be a kernel or one of {', '.join(KERNELS)}, got {kernel!r}")
@@ -233,5 +233,5 @@ def _kernel(kernel: str | Kernel, columns: int) -> Kernel:
     for item in own.named_values():
         if item.name == "lengthscale" and item.parameter.unset:
             item.parameter.assign(math.sqrt(columns))
-            item.parameter.unset = True  # still nobody's choice
+            item.parameter.unset = True  # still not the user's choice
     return own

@@ -1,8 +1,8 @@
-"""Where deep random features start: each layer at a function that least squares find, instead of at noise.
+"""Where deep random features start: each layer at a function found by least squares, not at noise.
 
-From weights of mean zero the values of hidden layers are noise, and the bound learns for long that they are to be
-ignored. Here sparse processes start near functions of the rows that tell of the targets, hidden layers of random
-features at the principal components of what they see, and the last one at the targets themselves.
+With weights of mean zero the values of hidden layers are noise, and the bound spends a long time learning to ignore
+them. Here sparse processes start near functions of the rows that are informative about the targets, hidden layers of
+random features at the principal components of their inputs, and the last one at the targets themselves.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from stratagp.parameters import Parameter, real
 from stratagp.training.start import spreads, start_from_data
 from stratagp.types import Gaussian
 
-_RIDGE = 0.03  # of least squares, as a share of the mean square of the features
-_CERTAINTY = 0.3  # standard deviation of weights, and of whitened values, at the start
-_SCORE = 4.0  # by how much the score of a label exceeds those of others, where least squares were certain of it
+_RIDGE = 0.03  # of least squares, relative to the mean square of the features
+_CERTAINTY = 0.3  # initial standard deviation of weights and of whitened values
+_SCORE = 4.0  # margin of a label's score over the others if least squares are certain of it
 
 
 def first_layer(
@@ -43,8 +43,8 @@ def first_layer(
     Arguments:
         kernel: bound to the columns; each process has a copy.
         z: the inducing points that each process starts from.
-        learn_points: whether these move.
-        variance: of the processes, where the kernel leaves it open.
+        learn_points: whether to train these.
+        variance: of the processes, if the kernel leaves it unset.
 
     >>> from stratagp.kernels import RBF
     >>> x = torch.linspace(-2, 2, 50, dtype=torch.float64)[:, None]
@@ -65,10 +65,10 @@ def first_layer(
 def supervised_targets(
     numbers: Float[Tensor, "n p"], x: Float[Tensor, "n d"], functions: int
 ) -> Float[Tensor, "n functions"]:
-    """What processes of the first layer start at: principal components of the targets, and then of the rows.
+    """Start values of first-layer processes: principal components of the targets, then of the rows.
 
     Arguments:
-        numbers: targets, or indicators of classes.
+        numbers: targets, or class indicators.
         x: columns that a linear function may see.
     """
     distinct = min(int(torch.linalg.matrix_rank(numbers - numbers.mean(0))), functions)
@@ -77,7 +77,7 @@ def supervised_targets(
 
 
 def last_targets(likelihood: Likelihood, y: Float[Tensor, "n p"], functions: int) -> Float[Tensor, "n q"]:
-    """What the functions that a likelihood sees should be near, as far as the targets tell."""
+    """Values near which the likelihood's functions should start, as far as the targets tell."""
     if isinstance(likelihood, (GaussianNoise, StudentT, LaplaceNoise)):
         return y
     if isinstance(likelihood, Bernoulli):
@@ -85,7 +85,7 @@ def last_targets(likelihood: Likelihood, y: Float[Tensor, "n p"], functions: int
     if isinstance(likelihood, Softmax):
         return _SCORE * (one_hot(y[:, 0].long(), functions).to(y) - 1 / functions)
     found = y.new_full((len(y), functions), float(likelihood.start(y)))
-    if isinstance(likelihood, GPRN):  # with nodes and weights at zero no gradient moves either
+    if isinstance(likelihood, GPRN):  # with nodes and weights at zero every gradient is zero
         found[:, functions - likelihood.n_nodes :] = 1.0
         found[:, : y.shape[1]] = y
     return found
@@ -93,7 +93,7 @@ def last_targets(likelihood: Likelihood, y: Float[Tensor, "n p"], functions: int
 
 @torch.no_grad()
 def start_features(model: Chain, x: Float[Tensor, "n d"], targets: Float[Tensor, "n q"]) -> None:
-    """Let layers of random features start at what they see, and the last of them at ``targets``."""
+    """Start hidden layers of random features at their inputs, and the last at ``targets``."""
     layers = model.layer.sequence if isinstance(model.layer, Stack) else [model.layer]
 
     def started(layer: Layer, h: Tensor) -> Tensor:
@@ -112,7 +112,7 @@ def start_features(model: Chain, x: Float[Tensor, "n d"], targets: Float[Tensor,
 
 
 def _fit(layer: RandomFeatures, h: Float[Tensor, "n d"], targets: Float[Tensor, "n q"]) -> None:
-    """Weights by least squares; where other draws of frequencies would spoil these, they are settled too."""
+    """Fit weights by least squares; also fix the draw of frequencies if another would spoil them."""
     if layer.frequencies == "var-resampled":
         layer.settle_frequencies(_CERTAINTY)
     phi = layer.features(h)

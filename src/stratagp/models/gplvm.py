@@ -2,9 +2,9 @@
 
     bₙ ~ N(0, I),    y_p = f_p(b) + N(0, noise),    f_p ~ GP(0, k)
 
-Rows of ``y`` are explained by latent points of few dimensions, which have a Gaussian belief each; lengthscales of ``k``
-tell which dimensions are needed. Latent points start at principal components, and the noise is held at first: with all
-of ``y`` as noise the model would be content.
+Rows of ``y`` are explained by latent points of few dimensions, each with a Gaussian belief; the lengthscales of ``k``
+show which dimensions are needed. Latent points start at principal components, and the noise is held fixed at first,
+because explaining all of ``y`` as noise is a local optimum.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from stratagp.training.lbfgs import Result, maximise
 from stratagp.training.start import spreads, start_from_data
 from stratagp.types import Gaussian
 
-_HELD = 0.01  # the noise at first, as a share of the variance of the rows
-_NEAR, _STARTS = 30, 3  # training rows that are looked at for a start of a new latent point, and starts
-_NUMBERS = 2**20  # of ψ₂ that are held at once
+_HELD = 0.01  # initial noise, relative to the variance of the rows
+_NEAR, _STARTS = 30, 3  # training rows considered as start of a new latent point, and starts tried
+_NUMBERS = 2**20  # entries of ψ₂ held at once
 
 
 def gplvm(
@@ -40,7 +40,7 @@ def gplvm(
 ) -> RandomInputGP:
     """The model with latent points at the principal components of centred rows.
 
-    The variance of the kernel, where it was not given, starts at the mean variance of the columns.
+    The kernel's variance, if unset, starts at the mean variance of the columns.
 
     >>> t = torch.linspace(-1, 1, 30, dtype=torch.float64)[:, None]
     >>> gplvm(torch.cat([t, t**2 - t.square().mean(), t.sin()], 1), 2, 8).inputs.mean.shape
@@ -49,13 +49,13 @@ def gplvm(
     y = as_tensor(y, "y").double()
     if y.dim() != 2 or not 1 <= n_components <= min(y.shape):
         raise InputError(
-            f"n_components must lie between 1 and {min(y.shape)}, the lesser side of y, got {n_components}"
+            f"n_components must lie between 1 and {min(y.shape)}, the smaller side of y, got {n_components}"
         )
     start = torch.linalg.svd(y - y.mean(0), full_matrices=False)[0][:, :n_components]
     start = start / spreads(start)
     variance = float(y.var(0, correction=0).mean())
     if not variance > 0:
-        raise InputError("the rows of y do not vary: there is nothing that latent points could explain")
+        raise InputError("the rows of y are all equal: there is nothing for latent points to explain")
     if kernel is None:
         given: Kernel = RBF([1.0] * n_components, variance)
     else:
@@ -64,7 +64,7 @@ def gplvm(
 
 
 def fit_gplvm(model: RandomInputGP, y: Float[Tensor, "n p"], max_iterations: int = 500) -> Result:
-    """Train it by L-BFGS: with the noise held for a fifth of the iterations, then everything."""
+    """Train by L-BFGS: with the noise fixed for a fifth of the iterations, then everything."""
     rows, noise = torch.arange(len(y))[:, None], model.parameter("noise").raw
 
     def score() -> Tensor:
@@ -76,11 +76,10 @@ def fit_gplvm(model: RandomInputGP, y: Float[Tensor, "n p"], max_iterations: int
 
 
 def latent_points(chain: Chain, y: Float[Tensor, "n p"], max_iterations: int = 200) -> LatentRows:
-    """The belief about latent points of new rows, under a model that stays as it is.
+    """The belief about latent points of new rows, under a fixed model.
 
-    That of row ``n`` maximises ``E log p(yₙ | f(b)) − KL(q(b) ‖ N(0, I))``: the best end of several starts, which are
-    the beliefs about training rows at which this is greatest. It does not depend on the rows that are asked for with
-    it, but by rounding.
+    That of row ``n`` maximises ``E log p(yₙ | f(b)) − KL(q(b) ‖ N(0, I))``: the best of several runs, which start at
+    the beliefs about training rows with the greatest value. Except for rounding, it does not depend on the other rows.
     """
     known, last = chain.layer.layers[0], chain.layer.layers[-1]
     assert isinstance(known, LatentRows)
@@ -90,7 +89,7 @@ def latent_points(chain: Chain, y: Float[Tensor, "n p"], max_iterations: int = 2
     starts = rows.starts(mean, log_scale)
     mean, log_scale = (part[starts].flatten(0, 1) for part in (mean, log_scale))
 
-    def belief(x: Tensor, i: Tensor) -> tuple[Tensor, Tensor]:  # in units of the start, so that curvatures are about 1
+    def belief(x: Tensor, i: Tensor) -> tuple[Tensor, Tensor]:  # in units of the start: curvatures are about 1
         shift, stretch = x.chunk(2, 1)
         return mean[i] + log_scale[i].exp() * shift, log_scale[i] + stretch
 
@@ -127,7 +126,7 @@ class _RowBounds:
         return self.likelihood.expected_log_prob(self.y[rows], belief) - _divergence(mean, log_scale)
 
     def starts(self, mean: Float[Tensor, "t d"], log_scale: Float[Tensor, "t d"]) -> Int[Tensor, "n s"]:
-        """Which beliefs are the best for each row, the best one first, of those whose expected rows are nearest."""
+        """The best beliefs for each row, best first, among those whose expected rows are nearest."""
         with torch.no_grad():
             f, kl, found = self._belief(mean, log_scale), _divergence(mean, log_scale), []
             near, best = min(_NEAR, len(mean)), min(_STARTS, len(mean))
@@ -148,7 +147,7 @@ def _divergence(mean: Float[Tensor, "n d"], log_scale: Float[Tensor, "n d"]) -> 
 
 
 def _first_best(values: Float[Tensor, "n s"]) -> Int[Tensor, " n"]:
-    """The first start of each row that ends at its least value, but for rounding."""
+    """The first start of each row that reaches its least value, up to rounding."""
     values = values.nan_to_num(torch.inf)
     least = values.amin(1, keepdim=True)
     return (values <= least + 1e-8 * least.abs().clamp_min(1)).int().argmax(1)

@@ -1,4 +1,4 @@
-"""Regression with noise that depends on the place: a second Gaussian process for the log of its variance."""
+"""Regression with noise that depends on the input: a second Gaussian process models its log variance."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class HeteroscedasticGP(Parameterised):
 
     Arguments:
         kernel: the covariance of the function, bound to its columns.
-        noise_kernel: the covariance of the log noise variance; left out, a smooth ``RBF(lengthscale=2)`` for columns
-            of about unit scale. Its variance tells by how much the noise varies: 1 is a factor of e either way.
+        noise_kernel: the covariance of the log noise variance; by default a smooth ``RBF(lengthscale=2)`` for columns
+            of about unit scale. Its variance sets how much the noise varies: 1 is a factor of e either way.
         mean: the prior mean, a :class:`~stratagp.means.Mean` or any torch module from ``n d`` to ``n``.
         noise: the noise variance (its median under the prior) to which the belief returns far from data; learnt.
 
@@ -50,13 +50,11 @@ class HeteroscedasticGP(Parameterised):
         super().__init__()
         function = ExactGP(kernel, mean)
         if noise_kernel is None and not kernel.takes_tensors:
-            raise InputError(
-                "noise_kernel must be given where the kernel is over objects: a kernel over the same objects"
-            )
+            raise InputError("noise_kernel is required if kernel is over objects: give a kernel over the same objects")
         noise_kernel = RBF(lengthscale=2.0) if noise_kernel is None else noise_kernel
         if not isinstance(noise_kernel, Kernel):
             raise InputError(
-                f"noise_kernel must be a kernel such as RBF(), got {noise_kernel!r}; write noise=… by name"
+                f"noise_kernel must be a kernel such as RBF(), got {noise_kernel!r}; pass noise by keyword"
             )
         self.kernel, self.noise_kernel, self.mean = kernel, noise_kernel, function.mean
         self.noise = positive(noise, name="noise")
@@ -64,7 +62,7 @@ class HeteroscedasticGP(Parameterised):
     def log_evidence(self, x: Any, y: Any, start: WarmStart | None = None) -> Float[Tensor, ""]:
         """A lower bound on ``log p(y | x)``, the best for a Gaussian ``q(g)``: the score of the hyperparameters.
 
-        ``start`` remembers where the iteration ended and lets the next call, with the same data, begin there.
+        ``start`` stores where the iteration ended, so that the next call with the same data begins there.
         """
         x, y = check_data(self.kernel, x, y)
         state = None if start is None else start.state
@@ -75,7 +73,7 @@ class HeteroscedasticGP(Parameterised):
         return value
 
     def log_posterior(self, x: Any, y: Any, start: WarmStart | None = None) -> Float[Tensor, ""]:
-        """The bound plus ``log p(θ)``: the score to maximise where parameters have priors (MAP)."""
+        """The bound plus ``log p(θ)``: the score to maximise if parameters have priors (MAP)."""
         return self.log_evidence(x, y, start) + self.log_prior()
 
     def condition(self, x: Any, y: Any) -> HeteroscedasticPosterior:
@@ -105,7 +103,7 @@ class HeteroscedasticGP(Parameterised):
 
 @dataclass(frozen=True)
 class HeteroscedasticPosterior(Process):
-    """A function and the log of its noise variance, given data; the answers of a process are about the function.
+    """A function and the log of its noise variance, given data; as a process, it answers about the function.
 
     >>> from stratagp import kernels as k
     >>> x = torch.linspace(0, 6, 30, dtype=torch.float64)[:, None]

@@ -1,8 +1,8 @@
-"""Exact Gaussian processes of tens of thousands of rows, by conjugate gradients instead of a factor.
+"""Exact Gaussian processes for tens of thousands of rows, by conjugate gradients instead of a factor.
 
-No matrix is factored. With ``C = K + noise``, ``α = C⁻¹(y − m)`` and what else is wanted of ``C⁻¹`` come from
-preconditioned conjugate gradients (:mod:`stratagp.linalg.conjugate`), which only multiply by ``K``: n² operations a
-product, shared among processes. The evidence and its slope need ``log |C|`` and ``tr C⁻¹ ∂C`` too, which are estimated
+No matrix is factored. With ``C = K + noise``, ``α = C⁻¹(y − m)`` and other products with ``C⁻¹`` come from
+preconditioned conjugate gradients (:mod:`stratagp.linalg.conjugate`), which only multiply by ``K``: n² operations per
+product, shared among processes. The evidence and its slope also need ``log |C|`` and ``tr C⁻¹ ∂C``, which are estimated
 from random columns ``z ~ N(0, P)`` (Gardner et al. 2018; Wang et al. 2019):
 
     ∂ log p(y) = ½ αᵀ ∂C α − ½ E[(C⁻¹z)ᵀ ∂C (P⁻¹z)] + αᵀ ∂m.
@@ -29,27 +29,27 @@ from stratagp.models.row_blocks import RowBlocks
 from stratagp.models.solver import ROUGH, Solver
 from stratagp.training.progress import log
 
-_USELESS = 0.95  # of a residual: zeros leave 1, and what is near it predicts as if there were no data
+_USELESS = 0.95  # residual: that of zeros is 1, and anything near it predicts as if there were no data
 
 
 class Estimate(NamedTuple):
-    """A log evidence by random columns, with the standard error of its log determinant."""
+    """A log evidence estimated from random columns, with the standard error of its log determinant."""
 
     value: float
     error: float
 
 
 class IterativeGP(ObservedProcess):
-    """The exact process where its matrices are too large to be factored: all by conjugate gradients.
+    """The exact process for matrices too large to factor: everything by conjugate gradients.
 
     Arguments:
-        kernel, mean, noise: as of :class:`~stratagp.ExactGP`; the noise must be above 0.
-        tolerance: the residual ``|y − m − C α| / |y − m|`` to which predictions are solved for, in full precision. The
-            variance errs by the square of its residual, which is at most the root of this, to the safe side, and by no
-            more than a hundredth of the least noise.
+        kernel, mean, noise: as in :class:`~stratagp.ExactGP`; the noise must be above 0.
+        tolerance: the residual ``|y − m − C α| / |y − m|`` that predictions must reach, in full precision. The error of
+            a variance is the square of its residual, which is at most the root of this; it makes the variance too
+            large, never too small, by no more than a hundredth of the least noise.
         rank: of the preconditioner.
-        n_probes: random columns that estimate traces and log determinants.
-        most: iterations of a solve, at most.
+        n_probes: the number of random columns that estimate traces and log determinants.
+        most: the largest number of iterations of a solve.
 
     >>> from stratagp import kernels as k
     >>> x = torch.linspace(0, 6, 300, dtype=torch.float64)[:, None]
@@ -89,17 +89,17 @@ class IterativeGP(ObservedProcess):
         generator: torch.Generator | None = None,
         progress: bool = False,
     ) -> list[Estimate]:
-        """Steps of Adam up the evidence of all rows, ever shorter ones: an estimate of it before each.
+        """Climb the evidence of all rows by Adam, with shrinking steps; returns the estimate before each step.
 
         Each step solves for ``1 + n_probes`` columns. Start from values that are nearly right, such as those of an
-        exact process of some of the rows: a few steps are then enough (Wang et al. 2019).
+        exact process on some of the rows: a few steps are then enough (Wang et al. 2019).
 
         Arguments:
             y: targets, ``n``, or ``n q`` for independent functions that share the kernel.
-            noises: the variance of each row's noise for each target, as a function of the parameters; ``self.noise``
-                for all where it is left out.
-            penalty: what is added to the evidence, such as a log prior.
-            generator: where the random columns come from; a new one with seed 0 where it is left out.
+            noises: the noise variance of each row for each target, as a function of the parameters; ``self.noise`` for
+                all by default.
+            penalty: a term to add to the evidence, such as a log prior.
+            generator: the source of random columns; by default a new one with seed 0.
         """
         x, y = check_data(self.kernel, x, y, several=True)
         y = y.reshape(len(y), -1)
@@ -122,7 +122,7 @@ class IterativeGP(ObservedProcess):
         return history
 
     def blocks(self, x: Any) -> RowBlocks:
-        """``k(x, x)`` with the present values of the kernel, for all targets that were observed at ``x``."""
+        """``k(x, x)`` with the kernel's current values, for all targets observed at ``x``."""
         return RowBlocks(copy.deepcopy(self.kernel).requires_grad_(False), check_points(self.kernel, x))
 
     def evidence(
@@ -141,14 +141,14 @@ class IterativeGP(ObservedProcess):
             return self._solved(self._solver(x, given.expand(len(y)), blocks), residual, generator)[0]
 
     def log_evidence(self, x: Any, y: Any, noise: Any = None, blocks: RowBlocks | None = None) -> Float[Tensor, ""]:
-        """``log p(y | x)``, estimated from the same random columns each time; it has no gradient, :meth:`fit` has."""
+        """``log p(y | x)``, estimated from fixed random columns, without a gradient (:meth:`fit` has one)."""
         return torch.tensor(self.evidence(x, y, noise, blocks=blocks).value, dtype=torch.float64)
 
     def condition(self, x: Any, y: Any, noise: Any = None, blocks: RowBlocks | None = None) -> IterativePosterior:
-        """The process given observations; a warning where the tolerance was not reached, an error where nothing was.
+        """The process given observations; warns if the tolerance was missed, raises if the solve failed.
 
         Arguments:
-            blocks: what :meth:`blocks` gives for ``x``, where several targets share the matrix and its preconditioner.
+            blocks: the result of :meth:`blocks` for ``x``, if several targets share the matrix and its preconditioner.
         """
         x, y, given = self._data(x, y, noise, several=False)
         prior = copy.deepcopy(self).requires_grad_(False)
@@ -159,20 +159,19 @@ class IterativeGP(ObservedProcess):
         if not reached <= self.tolerance:
             self._tell(reached, iterations, float(given.detach().min()))
         posterior = IterativePosterior(prior, x, residual, solver.noise, alpha[:, 0], reached, iterations)
-        vars(posterior)["solver"] = solver  # which it would make again
+        vars(posterior)["solver"] = solver  # saves making it again
         return posterior
 
     def _tell(self, reached: float, iterations: int, noise: float) -> None:
-        """Warn of a residual above the tolerance; refuse one that leaves predictions without a meaning."""
-        left = f"conjugate gradients left a residual of {reached:.1e} of the targets after {iterations} iterations"
+        """Warn of a residual above the tolerance; raise if it makes predictions meaningless."""
+        left = f"conjugate gradients left a relative residual of {reached:.1e} after {iterations} iterations"
         if not reached < _USELESS:
             raise InputError(
-                f"{left}: with a noise variance of {noise:.1e} the matrix is too badly conditioned for them. Give more "
-                "noise, or factor the matrix (ExactGP, inference='exact')"
+                f"{left}: with a noise variance of {noise:.1e} the matrix is too ill-conditioned. Raise the noise, or "
+                "factor the matrix (ExactGP, inference='exact')"
             )
         warnings.warn(
-            f"{left}, more than tolerance={self.tolerance:.1e}: more noise would help, and of IterativeGP a larger "
-            "rank or most",
+            f"{left}, above tolerance={self.tolerance:.1e}: raise the noise, or the rank or most of IterativeGP",
             ConvergenceWarning,
             stacklevel=3,
         )
@@ -188,7 +187,7 @@ class IterativeGP(ObservedProcess):
     def _solved(
         self, solver: Solver, residual: Float[Tensor, " n"], generator: torch.Generator
     ) -> tuple[Estimate, Float[Tensor, "n s1"], Float[Tensor, "n s"]]:
-        """The evidence; ``C⁻¹`` times the residual and random columns; and ``P⁻¹`` times the latter."""
+        """The evidence; ``C⁻¹`` times the residual and random columns; and ``P⁻¹`` times these columns."""
         z = solver.near.draw(self.n_probes, generator)
         found = solver.solve(torch.cat([residual[:, None], z], 1), ROUGH)
         _warn_of_rest(float(found.residual.max()), found.iterations)
@@ -202,7 +201,7 @@ class IterativeGP(ObservedProcess):
     def _climb(
         self, x: Any, y: Float[Tensor, "n q"], noises: list[Tensor], generator: torch.Generator, moving: list[Any]
     ) -> Estimate:
-        """The evidence of all targets, and its slope left with the parameters."""
+        """The evidence of all targets; adds its slope to the parameters' gradients."""
         blocks, estimates, sides, rest = RowBlocks(self.kernel, x), [], [], y.new_zeros(())
         mean = self.mean(x)
         for target, noise in zip(y.mT, noises, strict=True):
@@ -226,22 +225,22 @@ class IterativeGP(ObservedProcess):
 
 def _refuse_no_noise(*levels: Tensor) -> None:
     if not all(bool((level > 0).all()) for level in levels):
-        raise InputError("noise must be above 0 for conjugate gradients: use ExactGP without noise")
+        raise InputError("noise must be above 0 for conjugate gradients: without noise, use ExactGP")
 
 
 def _warn_of_rest(residual: float, iterations: int) -> None:
-    """Say so where an evidence comes from solutions that are no more than begun."""
-    if not residual <= 2 * ROUGH:  # the recurrence ends below ROUGH, but for rounding
+    """Warn if an evidence comes from unfinished solves."""
+    if not residual <= 2 * ROUGH:  # the recurrence ends below ROUGH, up to rounding
         warnings.warn(
             f"conjugate gradients left a residual of {residual:.1e} after {iterations} iterations: the log evidence "
-            "and its slope are rough; more noise would help, and of IterativeGP a larger rank or most",
+            "and its slope are rough; raise the noise, or the rank or most of IterativeGP",
             ConvergenceWarning,
             stacklevel=4,
         )
 
 
 def _push(blocks: RowBlocks, left: Float[Tensor, "n s"], right: Float[Tensor, "n s"]) -> None:
-    """Add the slope of ``½ Σ (left rightᵀ) ∘ K`` to the gradients of parameters, a block of this process at a time."""
+    """Add the slope of ``½ Σ (left rightᵀ) ∘ K`` to the gradients of parameters, by blocks of this process."""
     for rows in blocks.chunks():
         block = blocks.block(rows)
         if block.requires_grad:

@@ -1,4 +1,4 @@
-"""The exact process given data where nothing is factored: means by one solution, variances by one for each row."""
+"""The exact process given data, without a factor: means need one solve, variances one for each row."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from stratagp.models.solver import Bounded, Solver
 if TYPE_CHECKING:
     from stratagp.models.iterative import IterativeGP
 
-_COLUMNS = 256  # that are solved for at once when variances are predicted
-_SHARE = 0.01  # of the least noise, by which a variance may be too large
+_COLUMNS = 256  # solved for at once when predicting variances
+_SHARE = 0.01  # of the least noise: the allowed excess of a variance
 
 
 @dataclass(frozen=True)
 class IterativePosterior(Process):
     """A Gaussian process given data: ``α = C⁻¹(y − m)``, to the relative residual ``solved_to``.
 
-    ``iterations`` is how many products that took.
+    ``iterations`` is the number of products this took.
     """
 
     prior: IterativeGP
@@ -41,11 +41,11 @@ class IterativePosterior(Process):
 
     @cached_property
     def solver(self) -> Solver:
-        """What multiplies by ``C⁻¹``; its rows of ``K`` are not part of a model file."""
+        """Multiplies by ``C⁻¹``; its rows of ``K`` are not part of a model file."""
         return self.prior._solver(self.x, self.noise)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the solver, whose matrix has n² numbers; it is made again where it is asked for."""
+        """Everything but the solver, whose matrix has n² numbers; it is rebuilt on demand."""
         return {name: value for name, value in vars(self).items() if name != "solver"}
 
     def mean(self, x: Any) -> Float[Tensor, " m"]:
@@ -55,15 +55,15 @@ class IterativePosterior(Process):
             return torch.cat(parts)
 
     def variance(self, x: Any) -> Float[Tensor, " m"]:
-        """``k(x, x) − k(x, X) C⁻¹ k(X, x)`` at each row, or more, by at most a hundredth of the least noise.
+        """``k(x, x) − k(x, X) C⁻¹ k(X, x)`` at each row, too large by at most a hundredth of the least noise.
 
-        A warning where conjugate gradients did not come so far.
+        Warns if conjugate gradients did not get that far.
         """
         with torch.no_grad():
             return torch.cat([self._variance(rows) for rows in self._chunks(x)])
 
     def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "m p"]:
-        """``k(x, z) − k(x, X) C⁻¹ k(X, z)``, with errors of the second order, as those of variances.
+        """``k(x, z) − k(x, X) C⁻¹ k(X, z)``, with second-order errors like those of variances.
 
         With ``B = k(X, x)`` and ``U ≈ C⁻¹B`` it is ``K − BᵀU − Uᵀ(B − CU) = K − BᵀC⁻¹B + (U − C⁻¹B)ᵀC(U − C⁻¹B)``,
         which has no negative eigenvalue, whatever ``U`` is.
@@ -95,13 +95,13 @@ class IterativePosterior(Process):
         return (self.prior.kernel.diag(x) - found.quadratic()).clamp_min(0)
 
     def _columns(self, x: Any) -> tuple[Float[Tensor, "n m"], Float[Tensor, "n m"], Float[Tensor, "n m"]]:
-        """``B = k(X, x)``, ``U ≈ C⁻¹B`` and what is left, ``B − C U``."""
+        """``B = k(X, x)``, ``U ≈ C⁻¹B`` and the residual ``B − C U``."""
         parts = [self._solve(part) for part in self.prior.kernel(self.x, x).split(_COLUMNS, 1)]
         b, u, left = (torch.cat(each, 1) for each in zip(*(part[:3] for part in parts), strict=True))
         return b, u, left
 
     def _solve(self, b: Float[Tensor, "n s"]) -> Bounded:
-        """``C⁻¹ b``, near enough for variances."""
+        """``C⁻¹ b``, accurate enough for variances."""
         least = float(self.noise.min())
         found = self.solver.bounded(b, self.prior.tolerance**0.5, _SHARE * least)
         beyond = found.bound > _SHARE * least
@@ -109,7 +109,7 @@ class IterativePosterior(Process):
             warnings.warn(
                 f"variances of {int(beyond.sum())} of {len(beyond)} rows may be too large, by up to "
                 f"{float(found.bound.max()) / least:.2g} of the noise, after {found.iterations} iterations of "
-                "conjugate gradients: more noise would help, and of IterativeGP a larger rank or most",
+                "conjugate gradients: raise the noise, or the rank or most of IterativeGP",
                 ConvergenceWarning,
                 stacklevel=4,
             )

@@ -1,4 +1,4 @@
-"""Whether the matrices of exact inference fit into memory, asked before any of them is allocated."""
+"""Checks, before any allocation, whether the matrices of exact inference fit into memory."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 
 from stratagp.errors import InputError
 
-_SMALL = 10**7  # numbers: matrices up to 80 MB are never in question, and nothing is read for them
+_SMALL = 10**7  # entries: matrices up to 80 MB are never checked
 _MEMINFO = Path("/proc/meminfo")
 _GROUPS = Path("/proc/self/cgroup")
 _MOUNT = Path("/sys/fs/cgroup")
 
 
 def check_memory(n: int, what: str, copies: float, bytes_each: int = 8) -> None:
-    """Refuse work that holds ``copies`` matrices of ``n × n`` at once where they do not fit into memory.
+    """Raise if ``copies`` matrices of ``n × n``, held at once, do not fit into memory.
 
-    Where it is not known how much there is, nothing is refused.
+    If the available memory is unknown, nothing is refused.
 
     >>> check_memory(1000, "conditioning", copies=2)
     >>> check_memory(10**7, "conditioning", copies=2)
@@ -29,14 +29,14 @@ def check_memory(n: int, what: str, copies: float, bytes_each: int = 8) -> None:
     need, have = copies * n * n * bytes_each, available_memory()
     if have is not None and need > have:
         raise InputError(
-            f"{what} on {n:,} rows needs at least {need / 1e9:,.1f} GB of memory for its {n:,} × {n:,} matrices, and "
-            f"{have / 1e9:,.1f} GB are available: use IterativeGP (inference='cg' of GPRegressor), SparseGP "
+            f"{what} on {n:,} rows needs at least {need / 1e9:,.1f} GB of memory for its {n:,} × {n:,} matrices, but "
+            f"{have / 1e9:,.1f} GB are available: use IterativeGP (GPRegressor(inference='cg')), SparseGP "
             f"(inference='sparse'), or at most {int((have / copies / bytes_each) ** 0.5):,} of the rows"
         )
 
 
 def available_memory() -> int | None:
-    """Bytes this process may still take: the least of what the machine and its control groups have left."""
+    """The bytes that this process may still use: the least that the machine and its control groups have left."""
     known = [_of_the_machine(), *_of_the_groups()]
     return min((left for left in known if left is not None), default=None)
 
@@ -52,7 +52,7 @@ def _of_the_machine() -> int | None:
 
 
 def _of_the_groups() -> list[int | None]:
-    """What each control group that holds this process has left, of version 1 (``memory:``) and 2 (``0::``)."""
+    """The memory left in each control group of this process, for version 1 (``memory:``) and 2 (``0::``)."""
     left = []
     for line in _read(_GROUPS).splitlines():
         _, controllers, path = line.split(":", 2)
@@ -73,7 +73,7 @@ def _left_in(group: Path, version: int) -> int | None:
     if not (most.isdigit() and used.isdigit()):  # no such group here, or "max"
         return None
     cache = _fields(group / "memory.stat").get("total_inactive_file" if version == 1 else "inactive_file", 0)
-    return max(0, int(most) - int(used) + cache)  # pages of files are given up as soon as memory is wanted
+    return max(0, int(most) - int(used) + cache)  # the kernel drops cached files when memory is short
 
 
 def _fields(path: Path) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""A Gaussian process that is seen through noise: what ways of exact inference have in common."""
+"""A Gaussian process observed with noise: what all ways of exact inference share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ObservedProcess(Parameterised, Process):
     Arguments:
         kernel: the covariance function, bound to its columns.
         mean: the prior mean, a :class:`~stratagp.means.Mean` or any torch module from ``n d`` to ``n``.
-        noise: the noise variance; 0 for observations without noise.
+        noise: the noise variance; 0 for noiseless observations.
     """
 
     def __init__(self, kernel: Any, mean: Any = None, noise: Value | Parameter = 0.1) -> None:
@@ -32,7 +32,7 @@ class ObservedProcess(Parameterised, Process):
         if not isinstance(kernel, Kernel):
             raise InputError(f"kernel must be a kernel such as RBF(), got {kernel!r}")
         if mean is not None and not callable(mean):
-            raise InputError(f"mean must be a function such as means.Constant(), got {mean!r}; write noise=… by name")
+            raise InputError(f"mean must be a function such as means.Constant(), got {mean!r}; pass noise by keyword")
         self.kernel = kernel
         self.mean = Zero() if mean is None else mean
         if isinstance(noise, (int, float)) and noise == 0:
@@ -63,7 +63,7 @@ class ObservedProcess(Parameterised, Process):
 
 
 class _PriorFunction:
-    """A draw from the prior whose features are made when the number of columns is known, and then kept."""
+    """A draw from the prior; its features are made once, when the number of columns is known."""
 
     def __init__(self, prior: ObservedProcess, n_features: int, generator: torch.Generator | None) -> None:
         self.prior, self.n_features, self.generator = prior, n_features, generator

@@ -1,4 +1,4 @@
-"""What every Gaussian process answers, before it has seen data and after."""
+"""What every Gaussian process answers, before and after it has seen data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Process(ABC):
 
     @abstractmethod
     def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "n m"]:
-        """``cov(f(x), f(z))``, or of ``f(x)`` with itself where ``z`` is left out."""
+        """``cov(f(x), f(z))``, or of ``f(x)`` with itself without ``z``."""
 
     @abstractmethod
     def variance(self, x: Any) -> Float[Tensor, " n"]:
@@ -39,7 +39,7 @@ class Process(ABC):
 
     @abstractmethod
     def draw(self, n_features: int = 1000, generator: torch.Generator | None = None) -> Callable[[Any], Tensor]:
-        """One whole function, which can be asked anywhere later and is the same each time.
+        """One whole function, which can be evaluated anywhere, any number of times.
 
         The prior part comes from random features of the kernel, an approximation that becomes exact as ``n_features``
         grows.
@@ -54,8 +54,8 @@ class Process(ABC):
     ) -> Float[Tensor, "s n"]:
         """Joint draws of ``f`` at the rows of ``x``: exact, from a root of the covariance.
 
-        ``method`` is ``cholesky``, ``eigen`` or ``pivoted``; the last two take covariances that are only semi-definite,
-        such as dense points with a long lengthscale, without jitter.
+        ``method`` is ``cholesky``, ``eigen`` or ``pivoted``; the last two need no jitter for covariances that are only
+        semi-definite, such as those of dense points with a long lengthscale.
         """
         with torch.no_grad():
             scale = root(self.covariance(x), method, "the covariance of the points")

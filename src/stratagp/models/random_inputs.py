@@ -1,8 +1,8 @@
-"""Regression on uncertain inputs: one sparse process read in closed form, whatever the inputs come from.
+"""Regression on uncertain inputs: one sparse process in closed form, wherever the inputs come from.
 
     b ~ p(B | x),    f | B ~ GP(m(b), k),    y ~ N(f, noise)
 
-The belief about ``b`` is a layer, and the choice of it makes the model:
+The belief about ``b`` is a layer, and that layer decides the model:
 
 ===========================================  ====================================================================
 layer                                        model
@@ -38,16 +38,16 @@ from stratagp.objectives.expected import Sums, collapsed, optimal, sums
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value, positive, real
 
-_JITTER = 1e-6  # of the inducing values, as a share of their variance
+_JITTER = 1e-6  # of the inducing values, relative to their variance
 
 
 class RandomInputGP(Parameterised):
-    """``y = f(b) + noise`` with ``b`` known through a layer, by the collapsed bound: O(n m²) a step.
+    """``y = f(b) + noise`` with a layer's belief about ``b``, by the collapsed bound: O(n m²) a step.
 
     Arguments:
-        inputs: what is believed about the inputs of the process, at each row.
+        inputs: the layer that gives a belief about the inputs of the process at each row.
         kernel: the covariance of the process: RBF, MetricRBF, Linear, Constant, their sums and products.
-        z: the inducing points, in the space of ``b``; learnt unless given as a parameter that is fixed.
+        z: the inducing points, in the space of ``b``; learnt unless given as a fixed parameter.
         mean: the prior mean, constant or linear.
         noise: the noise variance, of all outputs or of each.
 
@@ -77,21 +77,21 @@ class RandomInputGP(Parameterised):
         self.noise = positive(noise, name="noise")
 
     def log_evidence(self, x: Any, y: Any) -> Float[Tensor, ""]:
-        """A lower bound on ``log p(y | x)``: the score of everything that is learnt."""
+        """A lower bound on ``log p(y | x)``: the score of everything learnt."""
         return collapsed(self.sums(x, y), inducing_factor(self.kernel, self.z), self.noise) - self.inputs.kl()
 
     def sums(self, x: Any, y: Any) -> Sums:
-        """What the bound needs of the rows."""
+        """The sums over rows that the bound needs."""
         x, y = (as_tensor(part, name).double() for part, name in ((x, "x"), (y, "y")))
         if len(x) != len(y):
-            raise InputError(f"x and y must have a row for each observation, got {len(x)} and {len(y)}")
+            raise InputError(f"x and y must have equally many rows, got {len(x)} and {len(y)}")
         belief = self.inputs(x)
         if (belief if isinstance(belief, Tensor) else belief.mean).dim() > 2:
-            raise InputError("inputs must give moments and not samples: Stack(…, propagate='moments')")
+            raise InputError("inputs must give moments, not samples: use Stack(…, propagate='moments')")
         return sums(self.kernel, self.z, self.mean, belief, columns(y))
 
     def condition(self, x: Any, y: Any) -> Chain:
-        """The chain of layers with the belief about inducing values that attains the bound: it predicts."""
+        """The chain of layers for predictions, with the belief about inducing values that attains the bound."""
         with torch.no_grad():
             seen = self.sums(x, y)
             last = posterior_layer(self.kernel, self.z, seen, self.noise, self.mean)
@@ -100,7 +100,7 @@ class RandomInputGP(Parameterised):
 
 
 def layers_of(layer: Layer) -> list[Layer]:
-    """The layers of a stack, or the one that there is."""
+    """The layers of a stack, or the single layer."""
     return layer.sequence if isinstance(layer, Stack) else [layer]
 
 

@@ -1,7 +1,7 @@
 """The covariance of many rows as something to multiply by: blocks of rows, shared among processes.
 
-A process has a stretch of the rows of ``K``. Where these fit into memory they are kept, in single precision unless more
-is asked for; otherwise they are computed anew for each product. What a process has multiplied, all of them then know.
+A process owns a stretch of the rows of ``K``. If they fit into memory it keeps them, in single precision unless more is
+asked for; otherwise it recomputes them for each product. Each product is shared with all processes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from stratagp.linalg.pivoted import pivoted_rows
 from stratagp.models.memory import available_memory
 from stratagp.training.world import World
 
-_SHARE = 0.6  # of the memory that is free, for rows that are kept
-_CHUNK = 2**23  # numbers of a block that is computed at once
+_SHARE = 0.6  # of free memory, for kept rows
+_CHUNK = 2**23  # entries of a block computed at once
 
 
 class RowBlocks:
@@ -31,7 +31,7 @@ class RowBlocks:
     Arguments:
         kernel: the covariance function.
         x: the points of all rows.
-        keep: whether this process keeps its rows; where it is None, if they fit into memory.
+        keep: whether this process keeps its rows; None keeps them if they fit into memory.
 
     >>> from stratagp import kernels as k
     >>> x = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
@@ -49,11 +49,11 @@ class RowBlocks:
 
     @cached_property
     def kept(self) -> Tensor | None:
-        """The rows of this process, where they are kept; they are made when they are first multiplied by."""
+        """The rows of this process, if it keeps them; computed on first use."""
         return self._all() if (self._fit() if self.keep is None else self.keep) else None
 
     def pivoted(self, rank: int) -> Float[Tensor, "r n"]:
-        """``R`` with ``RᵀR ≈ K``, of at most so many rows; made once, however many systems it serves."""
+        """``R`` with ``RᵀR ≈ K``, of at most ``rank`` rows; computed once for all systems."""
         if self._pivoted is None or self._pivoted[0] != rank:
             with torch.no_grad():
                 diagonal, row = self.kernel.diag(self.x), lambda i: self.kernel(self.x[i : i + 1], self.x)[0]
@@ -61,23 +61,23 @@ class RowBlocks:
         return self._pivoted[1]
 
     def chunks(self) -> Iterator[slice]:
-        """The rows of this process, as many at once as a bounded block allows."""
+        """The rows of this process, in chunks of bounded size."""
         step = max(1, _CHUNK // max(1, len(self.x)))
         for start in range(self.own.start, self.own.stop, step):
             yield slice(start, min(start + step, self.own.stop))
 
     def block(self, rows: slice) -> Float[Tensor, "r n"]:
-        """Some rows of ``K``, with gradients where they are enabled."""
+        """Some rows of ``K``, with gradients if they are enabled."""
         return self.kernel(self.x[rows], self.x)
 
     def refine(self) -> None:
-        """Let all products be in double precision: rows are kept so where they fit, or not at all."""
+        """Compute all products in double precision; rows are kept in it if they fit, otherwise not at all."""
         if self.dtype != torch.float64:
             self.dtype = torch.float64
-            self.__dict__.pop("kept", None)  # which others, of more noise, have made
+            self.__dict__.pop("kept", None)  # made earlier for systems with more noise
 
     def __matmul__(self, v: Float[Tensor, "n s"]) -> Float[Tensor, "n s"]:
-        """``K v``, in the precision of the rows that are kept."""
+        """``K v``, in the precision of the kept rows."""
         if self.kept is None:
             return self.exact(v)
         found = torch.zeros_like(v)
@@ -85,7 +85,7 @@ class RowBlocks:
         return self.world.sum(found)
 
     def exact(self, v: Float[Tensor, "n s"]) -> Float[Tensor, "n s"]:
-        """``K v`` in the precision of the kernel, from rows that are computed for it."""
+        """``K v`` in the precision of the kernel, from rows computed afresh."""
         found = torch.zeros_like(v)
         with torch.no_grad():
             for rows in self.chunks():
@@ -93,14 +93,14 @@ class RowBlocks:
         return self.world.sum(found)
 
     def _of_first(self, rows: Float[Tensor, "r n"]) -> Float[Tensor, "p n"]:
-        """Rows as the first process has them: other machines might round otherwise, and choose others."""
+        """The rows of the first process: another machine might round differently and choose other pivots."""
         count = self.world.from_first(len(rows))
         same = rows if len(rows) == count else rows.new_empty(count, rows.shape[1])
         self.world.copy_first([same])
         return same
 
     def _fit(self) -> bool:
-        """Whether the rows of each process fit into what it may take of its device's memory."""
+        """Whether each process's rows fit into its share of the device's memory."""
         free = _free_memory(self._device())
         own = free is None or self.dtype.itemsize * len(self.own) * len(self.x) <= _SHARE * free
         return all(self.world.all_have(own))
@@ -118,8 +118,8 @@ class RowBlocks:
 
 
 def _free_memory(device: torch.device) -> float | None:
-    """The share of this process in what a device has left; None where that is not known."""
-    local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # processes of this machine
+    """This process's share of a device's free memory; None if that is unknown."""
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # processes on this machine
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0] / math.ceil(local / torch.cuda.device_count())
     free = available_memory()

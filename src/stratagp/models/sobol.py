@@ -1,4 +1,4 @@
-"""Sobol indices in closed form: how much of the variance of a function each input and each interaction carries.
+"""Sobol indices in closed form: how much of a function's variance each input and each interaction explains.
 
 A kernel from :func:`~stratagp.kernels.anova_kernel` is a sum over sets ``u`` of columns of ``varianceₙ Π_{i∈u} kᵢ``,
 and so is the posterior mean, with effects that are uncorrelated under the distribution of the inputs:
@@ -26,18 +26,18 @@ from stratagp.errors import InputError
 from stratagp.kernels import Additive, Centred, Constant, Kernel, OnColumns, Sum
 from stratagp.models.exact import ExactPosterior
 
-_LARGEST = 2**24  # numbers of a tensor T
+_LARGEST = 2**24  # entries of a tensor T
 _SAMPLES = 1024  # inputs over which the posterior variance is averaged
 
 
 @dataclass(frozen=True)
 class SobolIndices:
-    """Shares of the variance of the posterior mean.
+    """Each effect's share of the variance of the posterior mean.
 
     ``effects`` has the share of each set of columns, ``first`` that of each column alone and ``total`` that of each
-    column with all its interactions. ``variance`` is the variance of which they are shares. ``unresolved`` is the
-    posterior variance of the function, averaged over the inputs: where it is not small beside ``variance``, more data
-    could change the indices.
+    column with all its interactions. ``variance`` is the variance that they share. ``unresolved`` is the
+    posterior variance of the function, averaged over the inputs: unless it is small relative to ``variance``,
+    more data could change the indices.
 
     >>> from stratagp import ExactGP, kernels as k
     >>> x = torch.rand(30, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -57,13 +57,13 @@ class SobolIndices:
 def sobol_indices(posterior: ExactPosterior, order: int | None = None) -> SobolIndices:
     """First-order, total and interaction indices of the posterior mean of a model with an ANOVA kernel, exactly.
 
-    They are indices of the mean function; what the posterior doubts is not propagated to them, ``unresolved`` tells its
-    size.
+    They are indices of the mean function and do not include posterior uncertainty; ``unresolved`` tells how large that
+    is.
 
     Arguments:
         posterior: of an :class:`~stratagp.ExactGP` with a kernel from :func:`~stratagp.kernels.anova_kernel` and a zero
             or constant mean. The distributions of the inputs are those of its centred kernels.
-        order: the largest sets of columns that ``effects`` lists, all of the kernel if None; ``total`` counts all.
+        order: the size of the largest sets in ``effects``, all of the kernel's if None; ``total`` counts all.
 
     >>> from stratagp import ExactGP, kernels as k
     >>> x = torch.rand(30, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -76,13 +76,13 @@ def sobol_indices(posterior: ExactPosterior, order: int | None = None) -> SobolI
         raise InputError(f"order must be at least 1, got {order}")
     kernel = _effects(posterior.prior.kernel)
     if not isinstance(posterior.prior.mean, (means.Zero, means.Constant)):
-        raise InputError("the prior mean must be zero or constant: a mean that varies has a variance of its own")
+        raise InputError("the prior mean must be zero or constant: a varying mean adds variance of its own")
     with torch.no_grad():
         found = _variances(kernel, posterior)
         unresolved = posterior.component(kernel, _inputs(kernel)).var.mean().item()
     variance = sum(found.values())
     if not variance > 0:
-        raise InputError("the posterior mean is constant, so it has no variance to share out")
+        raise InputError("the posterior mean is constant: it has no variance to explain")
     shares = {columns: part / variance for columns, part in found.items()}
     each = range(len(kernel.parts))
     total = [sum(share for columns, share in shares.items() if i in columns) for i in each]
@@ -96,14 +96,14 @@ def sobol_indices(posterior: ExactPosterior, order: int | None = None) -> SobolI
 
 
 def _effects(kernel: Kernel) -> Additive:
-    """The additive kernel of centred columns inside a model's kernel; a constant may stand beside it."""
+    """The additive kernel of centred columns inside a model's kernel; a constant may be added to it."""
     parts = kernel.parts if isinstance(kernel, Sum) else [kernel]
     found = [part for part in parts if isinstance(part, Additive)]
     others = [part for part in parts if not isinstance(part, (Additive, Constant))]
     if len(found) != 1 or others or kernel.functions is not None or not all(map(_is_centred, found[0].parts)):
         raise InputError(
-            "Sobol indices need an Additive kernel of Centred kernels, beside it at most a Constant, as "
-            f"kernels.anova_kernel(measures) builds it; got {kernel}"
+            "Sobol indices need an Additive kernel of Centred kernels, plus at most a Constant: build it with "
+            f"kernels.anova_kernel(measures); got {kernel}"
         )
     return found[0]
 
@@ -119,7 +119,7 @@ def _variances(kernel: Additive, posterior: ExactPosterior) -> dict[tuple[int, .
     sizes = sorted((half.shape[1] for half in halves), reverse=True)
     if torch.tensor(sizes[: len(scales)], dtype=torch.float64).prod() > _LARGEST:
         raise InputError(
-            f"indices of interactions of {len(scales)} columns would take too much memory: build the kernel with fewer "
+            f"indices of interactions of {len(scales)} columns need too much memory: build the kernel with lower "
             "orders, as in anova_kernel(measures, order=3), or its measures with fewer points"
         )
     found = {}
@@ -131,7 +131,7 @@ def _variances(kernel: Additive, posterior: ExactPosterior) -> dict[tuple[int, .
 
 
 def _half(part: Kernel, x: Float[Tensor, "n d"]) -> Float[Tensor, "n r"]:
-    """``H`` with ``H Hᵀ = E k(X, s) k(s, X)``, turned so that columns of nothing but rounding can be left out."""
+    """``H`` with ``H Hᵀ = E k(X, s) k(s, X)``, rotated so that columns of mere rounding error can be dropped."""
     centred: Centred = part.base
     half = centred(part._take(x), centred.points) * centred.weights.sqrt()
     _, size, turn = torch.linalg.svd(half, full_matrices=False)
@@ -139,7 +139,7 @@ def _half(part: Kernel, x: Float[Tensor, "n d"]) -> Float[Tensor, "n r"]:
 
 
 def _tensor(alpha: Float[Tensor, " n"], halves: list[Float[Tensor, "n _"]]) -> Float[Tensor, "a b"]:
-    """``Σⱼ αⱼ ⊗ᵢ Hᵢ[j]`` as a matrix: the product of the first columns' features with those of the others."""
+    """``Σⱼ αⱼ ⊗ᵢ Hᵢ[j]`` as a matrix: the product of the first columns' features with the remaining ones."""
     middle = len(halves) // 2
     left, right = alpha[:, None], torch.ones_like(alpha[:, None])
     for half in halves[:middle]:

@@ -12,13 +12,13 @@ from torch import Tensor
 from stratagp.linalg.conjugate import LowRankPlusDiagonal, Solution, conjugate_gradients
 from stratagp.models.row_blocks import RowBlocks
 
-ROUGH = 1e-3  # residual of a solve within training, and of one that the next round refines
-_ROUNDS = 5  # of refinement, each of which gains about three digits
-_MARGIN = 100  # how much larger the noise must be than what rounding to single precision does to the matrix
+ROUGH = 1e-3  # residual of a solve in training, and of one round of refinement
+_ROUNDS = 5  # of refinement; each gains about three digits
+_MARGIN = 100  # least ratio of the noise to the error of rounding the matrix to single precision
 
 
 class Bounded(NamedTuple):
-    """Columns ``x``, what is left of ``b − C x``, and what ``bᵀC⁻¹b`` may be more than :meth:`quadratic`."""
+    """Columns ``x``, the residual ``b − C x``, and a bound on how much ``bᵀC⁻¹b`` exceeds :meth:`quadratic`."""
 
     b: Float[Tensor, "n s"]
     x: Float[Tensor, "n s"]
@@ -34,14 +34,14 @@ class Bounded(NamedTuple):
 class Solver:
     """``C⁻¹ b`` for ``C = K + diag(noise)``.
 
-    Rows of ``K`` in single precision are those of another matrix, off by some ``√n`` roundings, which need not be
-    positive definite. They serve where the noise is far above that; elsewhere products are in double precision.
+    In single precision the rows of ``K`` are off by some ``√n`` roundings and need not form a positive definite matrix.
+    They are used only if the noise is far above that; otherwise products are in double precision.
 
     Arguments:
         blocks: ``K``.
         noise: the noise variance of each row, positive.
         rank: of the preconditioner.
-        most: iterations, at most.
+        most: the largest number of iterations.
     """
 
     def __init__(self, blocks: RowBlocks, noise: Float[Tensor, " n"], rank: int, most: int) -> None:
@@ -52,17 +52,17 @@ class Solver:
         self.near = LowRankPlusDiagonal(blocks.pivoted(rank), noise)
 
     def solve(self, b: Float[Tensor, "n s"], tolerance: float, enough: float = math.inf) -> Solution:
-        """To a residual by the recurrence; products are those of rows that are kept."""
+        """Solve to a residual as the recurrence computes it, in the precision of the kept rows."""
         world = self.blocks.world
         return conjugate_gradients(
             self._product, b, self.near.solve, tolerance, self.most, enough, lambda flags: world.copy_first([flags])
         )
 
     def bounded(self, b: Float[Tensor, "n s"], tolerance: float, enough: float) -> Bounded:
-        """To a residual ``r`` in full precision with ``rᵀP⁻¹r ≤ enough``, refined like :meth:`refined`.
+        """Solve to a residual ``r`` in full precision with ``rᵀP⁻¹r ≤ enough``, refined like :meth:`refined`.
 
-        ``RᵀR`` of the preconditioner leaves no negative eigenvalue of ``K``, so that ``P ⪯ C``, and the quadratic form
-        ``bᵀC⁻¹b`` is too small by ``rᵀC⁻¹r ≤ rᵀP⁻¹r``.
+        The preconditioner's ``RᵀR`` leaves ``K − RᵀR`` without negative eigenvalues, so ``P ⪯ C``, and the quadratic
+        form ``bᵀC⁻¹b`` is too small by ``rᵀC⁻¹r ≤ rᵀP⁻¹r``.
         """
         best, world = Bounded(b, torch.zeros_like(b), b, self._energy(b), 0), self.blocks.world
         for number in range(_ROUNDS if b.shape[1] else 0):
@@ -81,9 +81,9 @@ class Solver:
         return best
 
     def refined(self, b: Float[Tensor, "n s"], tolerance: float) -> tuple[Float[Tensor, "n s"], float, int]:
-        """To a residual ``|b − C x| / |b|`` in full precision: the solution, what was reached, and the iterations.
+        """Solve to a residual ``|b − C x| / |b|`` in full precision; returns solution, residual and iterations.
 
-        Each round solves for what the last one has left (iterative refinement); one that makes it worse is dropped.
+        Each round solves for the residual of the last (iterative refinement); one that makes it worse is dropped.
         """
         x, left, iterations, reached = torch.zeros_like(b), b, 0, math.inf
         for _ in range(_ROUNDS):

@@ -1,4 +1,4 @@
-"""Sparse regression: a Gaussian process that sees the data through inducing points, which are integrated out."""
+"""Sparse regression: a Gaussian process that sees the data through inducing values, which are integrated out."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class SparseGP(Parameterised):
 
     Arguments:
         kernel: the covariance function, bound to its columns.
-        z: the inducing points in rows, learnt unless given as a parameter that is not trainable;
+        z: the inducing points in rows, learnt unless given as a fixed parameter;
             :mod:`stratagp.training.inducing_points` chooses them.
         mean: the prior mean, a :class:`~stratagp.means.Mean` or any torch module from ``n d`` to ``n``.
         noise: the noise variance.
         bound: "sgpr" for Titsias' lower bound on the evidence, "fitc" for the evidence of the FITC model.
-        chunk: rows that are held at once; as many as make a few megabytes where it is left out.
+        chunk: rows held at once; by default as many as fill a few megabytes.
 
     >>> from stratagp import kernels as k
     >>> x = torch.linspace(0, 6, 200, dtype=torch.float64)[:, None]
@@ -54,11 +54,11 @@ class SparseGP(Parameterised):
     ) -> None:
         super().__init__()
         if not kernel.takes_tensors:
-            raise InputError("SparseGP needs a kernel over points in columns; for objects use ExactGP")
+            raise InputError("SparseGP needs a kernel over numeric columns: for objects use ExactGP")
         if bound not in _BOUNDS:
             raise InputError(f"bound must be one of {', '.join(_BOUNDS)}, got {bound!r}")
         if chunk is not None and chunk < 1:
-            raise InputError(f"chunk must be a number of rows ≥ 1, or None for a choice by size, got {chunk}")
+            raise InputError(f"chunk must be at least 1 row, or None for an automatic choice, got {chunk}")
         self.kernel = kernel
         self.z = real(z, name="z")
         self.mean = Zero() if mean is None else mean
@@ -74,7 +74,7 @@ class SparseGP(Parameterised):
         return _BOUNDS[self.bound](self.kernel, self.z, self.mean, row_noise(self, y, noise), x, y, self.chunk)
 
     def upper_bound(self, x: Any, y: Any, noise: Any = None) -> Float[Tensor, ""]:
-        """What ``log p(y | x)`` of the exact process cannot exceed: far above SGPR's bound, ``m`` is too small."""
+        """An upper bound on the exact ``log p(y | x)``; if it is far above SGPR's bound, ``m`` is too small."""
         x, y = self._check(x, y)
         return upper_bound(self.kernel, self.z, self.mean, row_noise(self, y, noise), x, y, self.chunk)
 
@@ -123,7 +123,7 @@ class SparsePosterior:
         return Gaussian(torch.cat([mean for mean, _ in parts]), torch.cat([var for _, var in parts]))
 
     def mean(self, x: Any) -> Float[Tensor, " n"]:
-        """``m(x) + k(x, z) w`` with ``w = L⁻ᵀM⁻ᵀα``: a product a row, without the variance."""
+        """``m(x) + k(x, z) w`` with ``w = L⁻ᵀM⁻ᵀα``: one product per row, without the variance."""
         x = check_points(self.prior.kernel, x)
         with torch.no_grad():
             half = torch.linalg.solve_triangular(self.inner.mT, self.alpha[:, None], upper=True)

@@ -1,4 +1,4 @@
-"""Stochastic variational Gaussian processes: any likelihood, millions of rows, a batch at a time."""
+"""Stochastic variational Gaussian processes: any likelihood, millions of rows, in batches."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from stratagp.posteriors import Posterior
 from stratagp.training.loop import rows
 
 JITTER = {torch.float32: 3e-5, torch.float64: 1e-6}
-_NODES = 2**14  # functions times rows at whose quadrature nodes values are held at once
-_CHUNK = 2**20  # numbers of a cross-covariance that are held at once when predicting
+_NODES = 2**14  # functions × rows whose quadrature nodes are held at once
+_CHUNK = 2**20  # entries of a cross-covariance held at once when predicting
 
 
 class StochasticGP(Chain):
     """``f ~ GP(mean, kernel)`` observed through ``p(y | f)``, by a posterior at inducing points.
 
     A chain of one layer: ``Inducing(kernel, z, posterior) → likelihood``, trained by the bound of Hensman et al.
-    (2013, 2015) or another objective. Time a step is O(b m² + m³) for batches of ``b`` rows, memory does not depend on
+    (2013, 2015) or another objective. A step takes O(b m² + m³) for batches of ``b`` rows; memory does not depend on
     the number of rows.
 
     Arguments:
         kernel: the covariance function, bound to its columns; with a function axis, one for each latent function.
-        z: the inducing points in rows, learnt unless given as a parameter that is not trainable.
+        z: the inducing points in rows, learnt unless given as a fixed parameter.
         likelihood: how observations come from the latent functions.
         mean: the prior mean of all functions.
-        functions: the number of latent functions the likelihood asks for: outputs, or classes; as many as the kernel
-            has, or 1, where it is left out.
-        posterior: the belief about the inducing values, a full Gaussian where it is left out.
-        dtype: the precision of inducing points, of the posterior, and of all that has a row for each data point. In
+        functions: the number of latent functions that the likelihood needs (outputs or classes); by default as many as
+            the kernel has, or 1.
+        posterior: the belief about the inducing values; by default a full Gaussian.
+        dtype: the precision of inducing points, of the posterior, and of everything with a row for each data point. In
             float32 the inducing values have more jitter, 3e-5 of their variance instead of 1e-6, which keeps rounding
-            out of the predictions.
+            errors out of the predictions.
 
     >>> from stratagp import kernels as k
     >>> from stratagp.likelihoods import GaussianNoise
@@ -79,7 +79,7 @@ class StochasticGP(Chain):
             return self.layer.posterior.covariance(a, self.kernel(x))
 
     def _ready(self) -> Any:
-        """One factor for all rows."""
+        """One factor that all rows share."""
         return self.layer.whitener()
 
     def _belief_at(self, x: Tensor, ready: Any = None, whole: bool = False) -> Any:

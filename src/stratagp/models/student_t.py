@@ -1,4 +1,4 @@
-"""The Student-t process: a Gaussian process whose overall scale is uncertain, so its error bars learn from the data.
+"""The Student-t process: a Gaussian process with an uncertain overall scale, so its error bars adapt to the data.
 
 ``f ~ TP(ν, mean, K)`` is a Gaussian process with an inverse-Wishart prior on its covariance (Shah, Wilson and
 Ghahramani 2014). The noise is part of K, because a t plus a Gaussian is not a t. Given n observations it is a t process
@@ -6,7 +6,7 @@ with ν + n degrees of freedom, the Gaussian posterior's mean, and its covarianc
 
     (ν + d − 2)/(ν + n − 2),   d = (y − m)ᵀ C⁻¹ (y − m):
 
-wider than the Gaussian's where the data are wilder than the kernel expected, narrower where they are tamer.
+wider than the Gaussian's if the data vary more than the kernel expected, narrower if they vary less.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from stratagp.types import Gaussian
 
 
 class StudentTProcess(Parameterised):
-    """A process with heavier tails than the Gaussian, regression in closed form.
+    """A process with heavier tails than the Gaussian, and regression in closed form.
 
     Arguments:
         kernel, mean, noise: as in :class:`ExactGP`; the noise scales with the process.
@@ -53,7 +53,7 @@ class StudentTProcess(Parameterised):
         self.gaussian = ExactGP(kernel, mean, noise)
         if not isinstance(dof, Parameter):
             if not dof > 2:
-                raise InputError(f"dof must be above 2, where the variance is finite, got {dof}")
+                raise InputError(f"dof must be above 2, so that the variance is finite, got {dof}")
             dof = Parameter(dof, constraints.greater_than(2.0), name="dof")
         self.dof = dof
 
@@ -68,7 +68,7 @@ class StudentTProcess(Parameterised):
         return self.gaussian.noise_parameter
 
     def log_evidence(self, x: Any, y: Any) -> Float[Tensor, ""]:
-        """``log p(y | x)`` in closed form: the score of the hyperparameters, dof included."""
+        """``log p(y | x)`` in closed form: the score of the hyperparameters, including dof."""
         x, y = check_data(self.kernel, x, y)
         check_memory(len(y), "the evidence", 2.2, y.element_size())
         gp = self.gaussian
@@ -115,7 +115,7 @@ class StudentTPosterior:
 
     @property
     def noise(self) -> Float[Tensor, ""]:
-        """The noise variance of a new observation, rescaled as the process is."""
+        """The noise variance of a new observation, rescaled like the process."""
         return self.scale * self.gaussian.prior.noise.detach()
 
     def log_predictive(self, x: Any, y: Any) -> Float[Tensor, " n"]:

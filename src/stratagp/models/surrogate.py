@@ -1,4 +1,4 @@
-"""What a surrogate model is asked: predictions at uncertain inputs, averaged effects, where to look next."""
+"""Tools for surrogate models: predictions at uncertain inputs, averaged effects, where to sample next."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from stratagp.models.exact import ExactPosterior
 from stratagp.types import Gaussian
 
 _BLOCK = 256  # data rows in one half of a block of ψ₂
-_CHUNK = 2**22  # numbers of ψ₂, or of sampled covariances, that are held at once
-_TOLERANCE = 0.01  # the share of a variance that may be rounding in the closed form
+_CHUNK = 2**22  # entries of ψ₂, or of sampled covariances, held at once
+_TOLERANCE = 0.01  # the part of a variance that may be rounding in the closed form
 
 
 def predict_uncertain(posterior: ExactPosterior, q: Gaussian, method: str = "auto", n_samples: int = 1024) -> Gaussian:
-    """Mean and variance of ``f(x)`` at each row of ``x ~ N(q.mean, diag q.var)``: doubt about ``f`` and about ``x``.
+    """Mean and variance of ``f(x)`` at each row of ``x ~ N(q.mean, diag q.var)``: uncertain ``f`` and ``x``.
 
     By the law of total variance, with the kernel's expectations and a constant prior mean ``m``,
 
         mean = m + ψ₁α,   var = [ψ₀ − tr C⁻¹Ψ₂] + [αᵀΨ₂α − (ψ₁α)²]   (E var f + var E f).
 
     Arguments:
-        posterior: an exact Gaussian process, conditioned.
-        q: the inputs, ``n d`` each; a variance of zero is an input that is known.
-        method: ``exact``, the closed form; ``samples``, for any kernel and mean, averages over quasi-random normal
-            inputs, the same for each call; ``auto``, the closed form where there is one and its digits suffice: with
-            very little noise C⁻¹ is huge, and it loses them.
-        n_samples: how many inputs stand for each row with ``samples``; powers of two serve best.
+        posterior: an exact Gaussian process given data.
+        q: the inputs, ``n d`` each; a variance of zero means a known input.
+        method: ``exact`` is the closed form; ``samples``, for any kernel and mean, averages over quasi-random normal
+            inputs, the same in each call; ``auto`` uses the closed form if there is one and it keeps enough digits:
+            with very little noise C⁻¹ is huge and digits are lost.
+        n_samples: the number of inputs for each row with ``samples``; powers of two work best.
 
     >>> from stratagp import ExactGP, kernels as k
     >>> x = torch.linspace(-3, 3, 20, dtype=torch.float64)[:, None]
@@ -62,18 +62,18 @@ def predict_uncertain(posterior: ExactPosterior, q: Gaussian, method: str = "aut
 
 
 def partial_dependence(posterior: Any, columns: Any, grid: Any, x: Any, max_rows: int = 200) -> Gaussian:
-    """The function of some columns that is left when the others are averaged over the rows of ``x``.
+    """The function of some columns after averaging over the others in the rows of ``x``.
 
         g(v) = 1/n Σᵢ f(xᵢ with xᵢ[columns] = v),   var g(v) = 1/n² Σᵢⱼ cov(f(·ᵢ), f(·ⱼ))
 
     ``g`` is linear in ``f``, so its mean and variance are exact, for the rows used.
 
     Arguments:
-        posterior: any process that tells its joint covariance.
-        columns: a column's index, or a list of them.
+        posterior: any process with a joint covariance.
+        columns: the index of a column, or a list of indices.
         grid: the values ``v``: ``g`` numbers for one column, ``g c`` for several.
         x: points ``n d`` with the other columns' values.
-        max_rows: of a larger ``x``, so many rows are used, the same for each call.
+        max_rows: the most rows of ``x`` to use, the same in each call.
 
     >>> from stratagp import ExactGP, kernels as k
     >>> x = torch.rand(40, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -94,18 +94,18 @@ def partial_dependence(posterior: Any, columns: Any, grid: Any, x: Any, max_rows
 def expected_improvement(
     mean: Float[Tensor, "*n"], std: Float[Tensor, "*n"], best: float | Tensor, maximise: bool = False
 ) -> Float[Tensor, "*n"]:
-    """By how much ``f ~ N(mean, std²)`` is expected to be below ``best`` (above it, to maximise), never negative.
+    """The expected improvement of ``f ~ N(mean, std²)`` below ``best`` (above it, to maximise), never negative.
 
         EI = E max(best − f, 0) = std · (u Φ(u) + φ(u)),   u = (best − mean)/std
 
-    Differentiable, and accurate to many standard deviations away, so that a search may climb it. Where ``std`` is zero
+    Differentiable, and accurate many standard deviations away, so that a search can climb it. If ``std`` is zero
     it is ``max(best − mean, 0)``.
 
     >>> expected_improvement(torch.tensor([0.0]), torch.tensor([1.0]), best=0.0)  # φ(0)
     tensor([0.3989])
     """
     if bool((std < 0).any()):
-        raise InputError("std must not be negative; it is a standard deviation, the root of a variance")
+        raise InputError("std must not be negative")
     gain = mean - best if maximise else best - mean
     known = std == 0
     u = gain / torch.where(known, 1.0, std)
@@ -122,7 +122,7 @@ def expected_improvement(
 def _check_inputs(posterior: ExactPosterior, q: Gaussian) -> Gaussian:
     kernel = posterior.prior.kernel
     if not kernel.takes_tensors:
-        raise InputError(f"{type(kernel).__name__} acts on objects; only numbers can be Gaussian")
+        raise InputError(f"{type(kernel).__name__} acts on objects, but uncertain inputs must be numbers")
     mean, var = kernel._points(q.mean, "q.mean"), kernel._points(q.var, "q.var")
     for values, name in ((mean, "q.mean"), (var, "q.var")):
         refuse_missing(values, name)
@@ -132,12 +132,12 @@ def _check_inputs(posterior: ExactPosterior, q: Gaussian) -> Gaussian:
             f"{tuple(mean.shape)} and {tuple(var.shape)}"
         )
     if bool((var < 0).any()):
-        raise InputError("q.var must not be negative; an input that is known has variance 0")
+        raise InputError("q.var must not be negative; use 0 for a known input")
     return Gaussian(mean, var)
 
 
 def _moments(posterior: ExactPosterior, q: Gaussian, method: str, n_samples: int) -> Gaussian:
-    """The closed form; with ``auto``, samples for a kernel that has none and for variances that rounding spoils."""
+    """The closed form; with ``auto``, samples for kernels without one and for variances spoilt by rounding."""
     try:
         belief, rounding = _exact_moments(posterior, q)
     except UnsupportedError:
@@ -149,8 +149,8 @@ def _moments(posterior: ExactPosterior, q: Gaussian, method: str, n_samples: int
         return belief
     if method == "exact":
         warnings.warn(
-            f"rounding may change the variance of {int(spoilt.sum())} rows by more than {_TOLERANCE:.0%}, since the "
-            'noise is so small: use method="samples", or a larger noise',
+            f"the noise is so small that rounding may change the variance of {int(spoilt.sum())} rows by more than "
+            f'{_TOLERANCE:.0%}: use method="samples" or a larger noise',
             NumericalWarning,
             stacklevel=3,
         )
@@ -160,10 +160,10 @@ def _moments(posterior: ExactPosterior, q: Gaussian, method: str, n_samples: int
 
 
 def _exact_moments(posterior: ExactPosterior, q: Gaussian) -> tuple[Gaussian, Float[Tensor, "n 1"]]:
-    """The moments in closed form, and about how much of the variances may be rounding."""
+    """The moments in closed form, and roughly how much of the variances may be rounding."""
     prior = posterior.prior
     if not isinstance(prior.mean, (means.Zero, means.Constant)):
-        raise UnsupportedError('a mean that varies has no closed-form expectation here; use method="samples"')
+        raise UnsupportedError('a varying mean has no closed-form expectation here: use method="samples"')
     inverse = torch.cholesky_inverse(posterior.factor)
     weights = torch.stack([inverse, posterior.alpha[:, None] * posterior.alpha])
 
@@ -181,10 +181,10 @@ def _exact_moments(posterior: ExactPosterior, q: Gaussian) -> tuple[Gaussian, Fl
 def _weighted_psi2(
     kernel: Kernel, q: Gaussian, z: Float[Tensor, "n d"], weights: Float[Tensor, "w n n"]
 ) -> Float[Tensor, "r w+1"]:
-    """``Σⱼₖ weightsⱼₖ Ψ₂ⱼₖ``, and behind it the same sum of absolute values, which tells what rounding it has.
+    """``Σⱼₖ weightsⱼₖ Ψ₂ⱼₖ``, followed by the same sum of absolute values, which bounds its rounding error.
 
-    By pairs of blocks of data rows, so that ψ₂ needs no ``n × n`` for a row of ``q``. Each block meets itself in as
-    many pairs as there are other blocks, and counts for that much less.
+    Works by pairs of blocks of data rows, so that ψ₂ needs no ``n × n`` for a row of ``q``. Each block meets itself in
+    as many pairs as there are other blocks, and is weighted down accordingly.
     """
     n = len(z)
     blocks = torch.arange(n, device=z.device).split(min(_BLOCK, (n + 1) // 2))
@@ -223,7 +223,7 @@ def _by_rows(q: Gaussian, step: int, moments: Callable[[Gaussian], Tensor]) -> F
 def _check_dependence(columns: Any, grid: Any, x: Any) -> tuple[Tensor, list[int], Float[Tensor, "g c"]]:
     x, values = as_tensor(x, "x").to(torch.float64), as_tensor(grid, "grid").to(torch.float64)
     if x.dim() != 2 or not len(x):
-        raise InputError(f"x must be points in rows, shape (n, d), n ≥ 1, got {tuple(x.shape)}")
+        raise InputError(f"x must have shape (n, d) with n ≥ 1, one point in each row, got {tuple(x.shape)}")
     chosen = [columns] if isinstance(columns, int) else list(columns)
     known = range(-x.shape[1], x.shape[1])
     if not chosen or not all(isinstance(c, int) and c in known for c in chosen):
@@ -231,7 +231,7 @@ def _check_dependence(columns: Any, grid: Any, x: Any) -> tuple[Tensor, list[int
     values = values[:, None] if values.dim() == 1 and len(chosen) == 1 else values
     if values.dim() != 2 or values.shape[1] != len(chosen) or not len(values):
         raise InputError(
-            f"grid must have a value for each of {len(chosen)} columns in a row, got {tuple(values.shape)}"
+            f"each row of grid must have a value for each of {len(chosen)} columns, got shape {tuple(values.shape)}"
         )
     for given, name in ((x, "x"), (values, "grid")):
         refuse_missing(given, name)

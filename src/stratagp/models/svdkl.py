@@ -1,14 +1,14 @@
 """SV-DKL: stochastic variational deep kernel learning (Wilson, Hu, Salakhutdinov and Xing 2016).
 
-A network gives features, each feeds a Gaussian process on a grid of its own, and their values are mixed into the scores
-of a likelihood; everything is trained together by the variational bound:
+A network computes features, each feeds a Gaussian process on its own grid, and the values are mixed into the scores of
+a likelihood; the variational bound trains everything together:
 
     h = network(x),    f_j = w(h_j)ᵀ u_j,    y ~ p(y | A f + b),        ℒ = Σₙ E log p(yₙ | A fₙ + b) − Σ_j KL_j.
 
-Training has two steps. The network is trained alone first, with ``A h + b`` as scores. Then the processes start as the
-identity, so that the whole is what the network was, and all is trained, the network with smaller steps. For comparison
-the last layer may have inducing points in the space of all features instead: one process for each score, which starts
-as ``A h + b``.
+Training has two stages. First the network is trained alone, with ``A h + b`` as scores. Then the processes start as the
+identity, so that the whole equals the network, and everything is trained, the network with smaller steps. For
+comparison, the last layer may instead have inducing points in the space of all features: one process for each score,
+which starts as ``A h + b``.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from stratagp.training.inducing_points import kmeans_points
 from stratagp.training.loop import History, train
 from stratagp.training.start import start_from_data
 
-_ROWS = 5000  # drawn at random, whose features inducing points are centres of
-_CERTAINTY = 0.1  # standard deviation of whitened values at the start
+_ROWS = 5000  # random rows; inducing points are centres of their features
+_CERTAINTY = 0.1  # initial standard deviation of whitened values
 
 
 def svdkl(
@@ -47,18 +47,18 @@ def svdkl(
     generator: torch.Generator | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Chain:
-    """The model of the paper, on features and a head that may have been trained already.
+    """The model of the paper, on features and a head that may be trained already.
 
     Arguments:
         features: the network; its bound is that of the grids.
-        head: the likelihood of mixed functions; as many as there are features, or grids.
-        kernel: the covariance that each function starts from, of one column; an RBF where it is left out.
-        grid_size: points of a grid along each axis.
+        head: the likelihood of mixed functions, as many as there are features or grids.
+        kernel: the initial covariance of each function, over one column; an RBF by default.
+        grid_size: the number of grid points along each axis.
         axes: features that share a grid: 1 for additive processes, as in the paper, more for products, which start at
             the prior.
-        conditional: whether the variance that a grid does not tell of is added; the paper leaves it out.
-        n_samples: of each row in the bound; None for closed forms and quadrature.
-        generator: where samples come from.
+        conditional: whether to add the variance that a grid does not capture; the paper leaves it out.
+        n_samples: samples per row in the bound; None for closed forms and quadrature.
+        generator: the source of samples.
 
     >>> from stratagp.likelihoods import Softmax
     >>> model = svdkl(Features(nn.Linear(5, 4), 4), Mixed(Softmax(), scores=3, functions=4), grid_size=20)
@@ -68,10 +68,10 @@ def svdkl(
     if features.bound is None:
         raise InputError("grids need features with a bound")
     if features.outputs % axes:
-        raise InputError(f"{features.outputs} features do not make grids of {axes} axes: take a multiple of {axes}")
+        raise InputError(f"{features.outputs} features do not fill grids of {axes} axes: use a multiple of {axes}")
     q = features.outputs // axes
     if head.functions(1) != q:
-        raise InputError(f"the head mixes {head.functions(1)} functions, but the features make {q}")
+        raise InputError(f"head mixes {head.functions(1)} functions, but the features give {q}: make head mix {q}")
     start = RBF(1.0, variance=1.0) if kernel is None else kernel
     kernels = [copy.deepcopy(start).replicate(q) for _ in range(axes)]
     grid = Grid(kernels, [RegularGrid(-features.bound, features.bound, grid_size)] * axes, q, conditional=conditional)
@@ -90,13 +90,13 @@ def inducing_dkl(
     generator: torch.Generator | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Chain:
-    """Deep kernel learning with inducing points: one process of all features for each score.
+    """Deep kernel learning with inducing points: one process over all features for each score.
 
     Arguments:
-        head: the likelihood, and the scores ``A h + b`` that the processes start as.
-        x: rows whose features the inducing points are centres of, 5000 of them at random.
-        others: as in :func:`svdkl`; the kernel sees all features, with a lengthscale for each by default. Values of it
-            that are open start from the features.
+        head: the likelihood, and the scores ``A h + b`` at which the processes start.
+        x: inducing points are centres of the features of these rows, 5000 of them at random.
+        others: as in :func:`svdkl`; the kernel sees all features, by default with a lengthscale for each. Its unset
+            values start from the features.
 
     >>> from stratagp.likelihoods import Softmax
     >>> x = torch.randn(40, 5)
@@ -123,7 +123,7 @@ def inducing_dkl(
 def pretrain(
     features: Features, head: Mixed, x: Any, y: Any, dtype: torch.dtype = torch.float32, **options: Any
 ) -> History:
-    """Train a network alone, by the density of the targets given ``A h + b`` and priors of the head.
+    """Train a network alone, by the density of the targets given ``A h + b`` and the head's priors.
 
     ``options`` are those of :func:`~stratagp.training.loop.train`.
 

@@ -1,7 +1,7 @@
 """Priors on covariance matrices: the Wishart and the inverse-Wishart process.
 
-Each is a random covariance function whose matrix ``Σ`` at the rows of ``x`` has the mean ``K = k(x, x) + noise · I``; a
-function drawn with it, ``f | Σ ~ N(0, Σ)``, has the covariance K too, with heavier tails than a Gaussian process. For
+Each is a random covariance function whose matrix ``Σ`` at the rows of ``x`` has mean ``K = k(x, x) + noise · I``. A
+function drawn with it, ``f | Σ ~ N(0, Σ)``, also has covariance K, with heavier tails than a Gaussian process. For
 many degrees of freedom ν, Σ is K and f is that Gaussian process.
 
 The Wishart process gives each point ν hidden values, and Σ is their inner product: a Gaussian process with a linear
@@ -9,8 +9,8 @@ kernel on top of ν Gaussian processes, so a deep process with one hidden layer.
 conjugate partner: Σ integrates out in closed form, and what is left is a Student-t process.
 
 Both are consistent: Σ at some of the points is distributed as the process at those points alone. For the inverse this
-holds because ν does not change with n (Dawid 1981), ``Σ⁻¹ ~ W_n(ν + n − 1, ((ν − 2) K)⁻¹)``. Its Σ is no kernel of
-hidden values, since each entry of an inverse depends on all rows.
+holds because ν does not change with n (Dawid 1981), ``Σ⁻¹ ~ W_n(ν + n − 1, ((ν − 2) K)⁻¹)``. Its Σ is not a kernel of
+hidden values, because each entry of an inverse depends on all rows.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from stratagp.parameters import Parameter, Value
 class CovariancePrior(Parameterised, ABC):
     """A random covariance function with the mean ``K = k(x, x) + noise · I``: moments, density and draws of its matrix.
 
-    ``gaussian`` is the Gaussian process with the covariance K, where kernel and noise are kept.
+    ``gaussian`` is the Gaussian process with covariance K; it holds kernel and noise.
     """
 
     def __init__(self, kernel: Any, noise: Value | Parameter) -> None:
@@ -66,7 +66,7 @@ class CovariancePrior(Parameterised, ABC):
 
     @abstractmethod
     def log_density(self, sigma: Any, x: Any) -> Float[Tensor, "*s"]:
-        """``log p(Σ)`` of a matrix ``n n``, or of each one of a batch in front of it."""
+        """``log p(Σ)`` of a matrix ``n n``, or of each in a batch."""
 
     @abstractmethod
     def _roots(self, k: Float[Tensor, "n n"], n_samples: int, generator: Generator | None) -> Float[Tensor, "s n r"]:
@@ -83,9 +83,9 @@ class CovariancePrior(Parameterised, ABC):
     def sample_functions(
         self, x: Any, n_samples: int = 1, n_functions: int = 1, generator: Generator | None = None
     ) -> Float[Tensor, "s q n"]:
-        """Draws of ``f | Σ ~ N(0, Σ)``: ``n_functions`` for each one of ``n_samples`` draws of Σ.
+        """Draws of ``f | Σ ~ N(0, Σ)``: ``n_functions`` for each of ``n_samples`` draws of Σ.
 
-        ``f = R w`` with ``w ~ N(0, I)`` and the root ``Σ = R Rᵀ`` that Σ is made of, so Σ itself is never factored.
+        ``f = R w`` with ``w ~ N(0, I)`` and the root ``Σ = R Rᵀ`` that builds Σ, so Σ itself is never factored.
         The draws of Σ are those of :meth:`sample` with a generator in the same state.
         """
         if n_samples < 1 or n_functions < 1:
@@ -108,8 +108,8 @@ class WishartProcess(CovariancePrior):
 
     Arguments:
         kernel: the covariance function of each column.
-        dof: how many columns there are, ν ≥ 1, a whole number that is not learnt.
-        noise: a variance that each column has at each point for itself, part of K.
+        dof: the number of columns, ν ≥ 1, a whole number that is not learnt.
+        noise: a variance, part of K, independent for each column and point.
 
     >>> from stratagp import kernels as k
     >>> x = torch.linspace(0, 2, 3, dtype=torch.float64)[:, None]
@@ -123,7 +123,7 @@ class WishartProcess(CovariancePrior):
     def __init__(self, kernel: Any, dof: Any, noise: Value | Parameter = 0.0) -> None:
         super().__init__(kernel, noise)
         if isinstance(dof, bool) or not isinstance(dof, Integral) or dof < 1:
-            raise InputError(f"dof must be a whole number of columns, at least 1, got {dof!r}")
+            raise InputError(f"dof must be a whole number ≥ 1, got {dof!r}")
         self.dof: int = int(dof)
 
     def variance(self, x: Any) -> Float[Tensor, "n n"]:
@@ -136,9 +136,7 @@ class WishartProcess(CovariancePrior):
         k, dof = self.mean(x), self.dof
         n = len(k)
         if n > dof:
-            raise InputError(
-                f"x must have at most dof = {dof} rows, got {n}: Σ is singular, of rank {dof}, without density"
-            )
+            raise InputError(f"x must have at most dof = {dof} rows, got {n}: Σ has rank {dof} at most, and no density")
         factor, own = cholesky(_check_sigma(sigma, k), "sigma"), self._factor(k)
         trace = torch.linalg.solve_triangular(own, factor, upper=False).square().sum((-2, -1))
         bracket = trace + _log_det(own) - n * math.log(dof / 2)
@@ -157,7 +155,7 @@ class InverseWishartProcess(CovariancePrior):
     Arguments:
         kernel: the mean of the covariance.
         dof: ν > 2, the same at any number of points; learnt with the rest.
-        noise: as in :class:`StudentTProcess`: part of K, so that it scales with the process.
+        noise: as in :class:`StudentTProcess`: part of K, so it scales with the process.
 
     >>> from stratagp import kernels as k
     >>> x = torch.linspace(0, 2, 3, dtype=torch.float64)[:, None]
@@ -175,7 +173,7 @@ class InverseWishartProcess(CovariancePrior):
     def functions(self) -> StudentTProcess:
         """The distribution of ``f | Σ ~ N(0, Σ)`` with Σ integrated out, sharing the parameters of this prior.
 
-        Its covariance is K, noise included: ``log_evidence`` is the density of f at points.
+        Its covariance is K, including the noise: ``log_evidence`` is the density of f at points.
 
         >>> from stratagp import kernels as k
         >>> prior = InverseWishartProcess(k.RBF(), dof=6.0)
@@ -189,7 +187,7 @@ class InverseWishartProcess(CovariancePrior):
         """``(ν Kᵢⱼ² + (ν − 2) Kᵢᵢ Kⱼⱼ)/((ν − 1)(ν − 4))``, which is finite for ν > 4."""
         k, dof = self.mean(x), self.dof
         if not dof > 4:
-            raise InputError(f"dof must be above 4 for the entries to have a variance, got {dof.item():g}")
+            raise InputError(f"dof must be above 4 for entries of finite variance, got {dof.item():g}")
         squares = dof * k.square() + (dof - 2) * torch.outer(k.diagonal(), k.diagonal())
         return squares / ((dof - 1) * (dof - 4))
 
@@ -227,10 +225,10 @@ def _log_det(factor: Float[Tensor, "*s n n"]) -> Float[Tensor, "*s"]:
 
 
 def _check_sigma(sigma: Any, k: Float[Tensor, "n n"]) -> Float[Tensor, "*s n n"]:
-    """Symmetric matrices of the size of K, in its precision."""
+    """Checks for symmetric matrices of K's size; returns them in its precision."""
     values = as_tensor(sigma, "sigma").to(k)
     if values.shape[-2:] != k.shape or not values.numel():
         raise InputError(f"sigma must be (…, {len(k)}, {len(k)}) for {len(k)} rows of x, got {tuple(values.shape)}")
-    if not (values - values.mT).abs().max() <= 1e-5 * values.abs().max():  # false for NaN too
-        raise InputError("sigma must be finite and symmetric; the mean of a matrix and its transpose is symmetric")
+    if not (values - values.mT).abs().max() <= 1e-5 * values.abs().max():  # also False for NaN
+        raise InputError("sigma must be finite and symmetric: you can average a matrix with its transpose")
     return values

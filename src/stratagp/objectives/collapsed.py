@@ -6,14 +6,14 @@ With ``Q = Kxz Kzz⁻¹ Kzx``, ``r = y − m(x)`` and noise variances ``σ²``,
     upper  −½ log|Q + σ²| − ½ rᵀ(Q + σ² + tr(K − Q))⁻¹r − n/2 log 2π          ≥ log p(y)     (Titsias 2014)
     FITC   log N(r; 0, Q + diag(K − Q) + σ²)                                  (Snelson and Ghahramani 2006)
 
-and all three equal the evidence where ``z`` holds every row of ``x``. For a diagonal ``D``, with the sums
+and all three equal the evidence if ``z`` contains every row of ``x``. For a diagonal ``D``, with the sums
 ``B = Σ aᵢaᵢᵀ/Dᵢ`` and ``b = Σ aᵢrᵢ/Dᵢ`` of :mod:`stratagp.linalg.gram` and ``C = I + B``,
 
     log|Q + D| = log|C| + Σ log Dᵢ,        rᵀ(Q + D)⁻¹r = Σ rᵢ²/Dᵢ − bᵀC⁻¹b,        tr(D⁻¹Q) = tr B,
 
 so one evaluation takes O(n m²) operations, and memory for a chunk of rows and a few m × m matrices.
 
-Where ``Kzz`` is singular the policy of :mod:`stratagp.linalg.cholesky` adds jitter. Then the inducing values are
+If ``Kzz`` is singular, the policy of :mod:`stratagp.linalg.cholesky` adds jitter. The inducing values are then
 those of the process plus a little independent noise: SGPR is still below, and the upper bound above, the evidence.
 """
 
@@ -35,7 +35,7 @@ from stratagp.linalg.gram import whitened_gram, whitened_norms
 
 Noise = Float[Tensor, ""] | Float[Tensor, " n"]
 MeanFunction = Callable[[Tensor], Tensor]
-_DIAGONAL = 2**14  # rows of the prior variance at once, where a chunk is not given
+_DIAGONAL = 2**14  # rows of the prior variance at once if no chunk is given
 
 
 class Projection(NamedTuple):
@@ -81,7 +81,7 @@ def fitc(
     y: Float[Tensor, " n"],
     chunk: int | None = None,
 ) -> Float[Tensor, ""]:
-    """``log N(y; m, Q + diag(K − Q) + σ²)``: the evidence of a model of its own, no bound; see :func:`sgpr`.
+    """``log N(y; m, Q + diag(K − Q) + σ²)``: the evidence of a different model, not a bound; see :func:`sgpr`.
 
     >>> from stratagp import kernels as k
     >>> x = torch.linspace(0, 6, 50, dtype=torch.float64)[:, None]
@@ -105,7 +105,7 @@ def upper_bound(
 ) -> Float[Tensor, ""]:
     """An upper bound on the exact log evidence, ``−½ log|Q + σ²| − ½ rᵀ(Q + σ² + tr(K − Q))⁻¹r − n/2 log 2π``.
 
-    With :func:`sgpr` it tells how much the inducing points cost at most; see there for the arguments.
+    Together with :func:`sgpr`, whose arguments it shares, it bounds the cost of using inducing points.
 
     >>> from stratagp import kernels as k
     >>> x = torch.linspace(0, 6, 50, dtype=torch.float64)[:, None]
@@ -141,18 +141,18 @@ def project(
 def fitc_noise(
     kernel: Kernel, z: Float[Tensor, "m d"], noise: Noise, x: Float[Tensor, "n d"], chunk: int | None = None
 ) -> Float[Tensor, " n"]:
-    """``diag(K − Q) + σ²``: FITC counts what the inducing points do not explain as noise of each row."""
+    """``diag(K − Q) + σ²``: FITC treats what the inducing points do not explain as noise of each row."""
     return (_prior_variance(kernel, x, chunk) - _explained(kernel, z, x, chunk)).clamp_min(0) + noise
 
 
 def check_inducing(z: Tensor, x: Tensor) -> None:
-    """Refuse inducing points that cannot go with the data."""
+    """Refuse inducing points that do not match the data."""
     if z.dim() != 2 or not len(z) or z.shape[1] != x.shape[1]:
-        raise InputError(f"z must be (m, {x.shape[1]}) with m ≥ 1, as x has {x.shape[1]} columns; got {tuple(z.shape)}")
+        raise InputError(f"z must have shape (m, {x.shape[1]}), m ≥ 1, with the columns of x; got {tuple(z.shape)}")
 
 
 def _prior_variance(kernel: Kernel, x: Tensor, chunk: int | None) -> Tensor:
-    """``k(xᵢ, xᵢ)`` in chunks of rows, evaluated again for the gradient rather than kept."""
+    """``k(xᵢ, xᵢ)`` in chunks of rows, recomputed for the gradient rather than kept."""
     parts = x.split(chunk or _DIAGONAL)
     return torch.cat([checkpoint(kernel.diag, rows, use_reentrant=False, preserve_rng_state=False) for rows in parts])
 

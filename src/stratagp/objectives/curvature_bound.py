@@ -1,12 +1,12 @@
-"""A bound for classes that needs no more of the latent functions than their moments.
+"""A bound for classification that needs only the moments of the latent functions.
 
-Where the curvature of the log likelihood is bounded, ``−∂² log p(y | f)/∂f² ≤ κ``, it lies above a parabola, so that
+If the curvature of the log likelihood is bounded, ``−∂² log p(y | f)/∂f² ≤ κ``, it lies above a parabola, so that
 for any distribution of ``f``, Gaussian or not,
 
     E log p(y | f) ≥ log p(y | E f) − ½ κ var f,
 
 with ``κ = 1`` for the probit, ``¼`` for the logit, and ``½`` for each function of a softmax, however these are
-correlated (Böhning 1992). Moments that are in closed form, as those of a deep process of two layers, thus give a bound
+correlated (Böhning 1992). Moments in closed form, such as those of a deep process of two layers, thus give a bound
 in closed form.
 
 It is the bound of Kandemir and Hamprecht (2015) in its correct form. They observe the sign of ``y ~ N(f, 1/β)`` through
@@ -39,7 +39,7 @@ def curvature_bound(
     num_data: int | None = None,
     beta: float = 0.0,
 ) -> Bound:
-    """``Σₙ log p(yₙ | E fₙ) − ½ (κ + β) var fₙ − KL``, at most the evidence.
+    """``Σₙ log p(yₙ | E fₙ) − ½ (κ + β) var fₙ − KL``, a lower bound on the evidence.
 
     ``beta`` is the paper's for the probit, in units of ``f/√(1 + 1/β)``; zero is the tightest bound.
 

@@ -26,10 +26,10 @@ class Bound(NamedTuple):
 
 
 def elbo(layer: Layer, likelihood: Likelihood, x: Any, y: Float[Tensor, "n p"], num_data: int | None = None) -> Bound:
-    """``Σₙ E log p(yₙ | fₙ) − KL(q ‖ p)``, at most ``log p(y | x)``.
+    """``Σₙ E log p(yₙ | fₙ) − KL(q ‖ p)``, a lower bound on ``log p(y | x)``.
 
     With ``num_data`` the rows are a batch of that many, and the sum is scaled up: an unbiased estimate of the bound of
-    all rows, where the batch was drawn evenly.
+    all rows if the batch was drawn uniformly.
 
     >>> from stratagp import kernels as k
     >>> from stratagp.layers import Inducing

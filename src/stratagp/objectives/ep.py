@@ -5,7 +5,7 @@ without that site, has the right mean and variance. With ``z = y m/√(1 + v)`` 
 
     g = y r/√(1 + v),   ρ = r (z + r)/(1 + v),   τ = ρ/(1 − vρ),   ν = (g + m ρ)/(1 − vρ),
 
-which are free of differences of near numbers. All sites move at once; the step is halved whenever they drift apart.
+which avoid differences of nearly equal numbers. All sites move at once; the step is halved whenever they diverge.
 At the fixed point the evidence does not change with the sites, so its gradient is ``½ (ααᵀ − R)``.
 """
 
@@ -25,7 +25,7 @@ TOLERANCE = 1e-7  # of a standard deviation of the posterior
 
 
 class _Cavity(NamedTuple):
-    """The posterior without one site: its mean, its variance and what the exact factor makes of it."""
+    """The posterior without one site: its mean, its variance and its moments after multiplying the exact factor."""
 
     mean: Tensor
     var: Tensor
@@ -72,8 +72,8 @@ def _fixed_point(system: SiteSystem, sign: Tensor, start: Sites | None) -> tuple
         precision = precision + step * (cavity.precision - precision)
         shift = shift + step * (cavity.shift - shift)
     warnings.warn(
-        f"EP under {system.name} stopped after {MAX_SWEEPS} sweeps while sites still moved by {change:.1e} standard "
-        "deviations; a smaller kernel variance helps",
+        f"EP under {system.name} stopped after {MAX_SWEEPS} sweeps with sites still moving by {change:.1e} standard "
+        "deviations: lower the kernel variance",
         ConvergenceWarning,
         stacklevel=3,
     )
@@ -99,7 +99,7 @@ def _apart(sites: Sites, cavity: _Cavity, var: Tensor) -> float:
 
 
 def _log_z(sites: Sites, mean: Tensor, cavity: _Cavity) -> Tensor:
-    """``log Z_EP + ½ log|B|``: equation 3.73 and 3.74 of Rasmussen and Williams, with no division by a precision."""
+    """``log Z_EP + ½ log|B|``: equations 3.73 and 3.74 of Rasmussen and Williams, without dividing by a precision."""
     precision, shift, _ = sites
     total = 1 + precision * cavity.var
     quadratic = shift * mean - shift.square() * cavity.var / total

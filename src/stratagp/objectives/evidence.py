@@ -12,7 +12,7 @@ from stratagp.linalg import gaussian_log_density, leave_one_out_log_density
 
 
 class CovarianceOf:
-    """The name of a kernel's matrix in errors; a kernel is put into words only when one is raised."""
+    """The name of a kernel's matrix in errors; the kernel is described only when an error is raised."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -30,7 +30,7 @@ def log_evidence(
 ) -> Float[Tensor, ""]:
     """``log p(y) = log N(y; m(x), k(x, x) + noise)``, with the gradient in closed form.
 
-    Several columns of ``y`` are independent functions that share kernel and noise: their sum, from one factor.
+    Several columns of ``y`` are independent functions that share kernel and noise: the sum, from one factor.
 
     >>> from stratagp import kernels as k
     >>> x, y = torch.zeros(1, 1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)

@@ -9,8 +9,8 @@ With ``Kzz = L Lᵀ``, ``B = L⁻¹Ψ₂L⁻ᵀ/σ²`` and ``C = I + B`` (Titsia
 
     ℒ = −½ (n log 2πσ² + log|C| + ψ₀/σ² − tr B + R/σ² − cᵀL⁻ᵀC⁻¹L⁻¹c/σ⁴),
 
-summed over the outputs, less the divergence of the inputs' belief from their prior. The whitened inducing values of an
-output are ``N(C⁻¹L⁻¹c/σ², C⁻¹)`` where the bound is attained. Inputs that are known give the bound of
+summed over the outputs, minus the divergence of the inputs' belief from their prior. The whitened inducing values of an
+output are ``N(C⁻¹L⁻¹c/σ², C⁻¹)`` when the bound is attained. Known inputs give the bound of
 :func:`stratagp.objectives.collapsed.sgpr`. Outputs with the same noise share ``C`` and its factor.
 """
 
@@ -34,7 +34,7 @@ Noise = Float[Tensor, ""] | Float[Tensor, " p"]
 
 
 class Sums(NamedTuple):
-    """What the bound needs of the rows."""
+    """The sums over rows that the bound needs."""
 
     rows: int
     square: Float[Tensor, " p"]
@@ -57,7 +57,7 @@ def sums(
     inputs: Gaussian | Tensor,
     y: Gaussian | Float[Tensor, "n p"],
 ) -> Sums:
-    """The sums over rows of inputs, uncertain or known, and of targets, which may be uncertain too."""
+    """The sums over rows of inputs, uncertain or known, and of targets, which may also be uncertain."""
     target = y if isinstance(y, Gaussian) else Gaussian(y, torch.zeros_like(y))
     if isinstance(inputs, Tensor):
         residual, kxz = target.mean - mean(inputs)[:, None], kernel(inputs, z)
@@ -94,7 +94,7 @@ def optimal(seen: Sums, factor: Float[Tensor, "m m"], noise: Noise) -> Optimal:
 
 
 def _whitened(seen: Sums, factor: Tensor, noise: Noise) -> tuple[Tensor, Tensor, Tensor]:
-    """``B``, the factor ``M`` of ``C`` and ``M⁻¹L⁻¹c/σ²``: for all outputs, or for each where they differ in noise."""
+    """``B``, the factor ``M`` of ``C`` and ``M⁻¹L⁻¹c/σ²``: for all outputs, or for each if they differ in noise."""
     half = torch.linalg.solve_triangular(factor, seen.psi2, upper=False)
     B = torch.linalg.solve_triangular(factor, half.mT, upper=False)
     B = 0.5 * (B + B.mT) / noise[..., None, None]
@@ -113,7 +113,7 @@ def _chunk(
     residual = y - prior.mean[:, None]
     psi1 = kernel.psi1(q, z)
     cross = psi1.mT @ residual
-    if prior.direction is not None:  # what the mean and the kernel do together
+    if prior.direction is not None:  # the joint terms of mean and kernel
         along = kernel.psi1_along(q, z, prior.direction) - (mean @ prior.direction)[:, None] * psi1
         cross = cross - along.sum(0)[:, None]
     square = (residual.square() + doubt).sum(0) + prior.var.sum()

@@ -10,8 +10,8 @@ Write ``q(g)`` by Gaussian sites, ``Σ⁻¹ = G⁻¹ + diag(τ)`` and ``μ = μ�
     KL = ½ (αᵀGα − Σᵢ τᵢΣᵢᵢ + log|B|),    ∂F/∂μ = λ − ½ − G⁻¹(μ − μ₀),    ∂F/∂Σᵢᵢ = ½ (τᵢ − λᵢ),
     λᵢ = ½ E(yᵢ − fᵢ)²/ρᵢ = ½ (ρᵢβᵢ² + 1 − ρᵢ[C⁻¹]ᵢᵢ),    C = K + diag(ρ),   β = C⁻¹(y − m),
 
-so that at the maximum ``τ = λ`` and ``α = λ − ½``: n numbers tell all of ``q(g)``, and ``G`` is never inverted. They
-are found by natural gradient steps, ``τ ← λ`` and ``τGα + α ← λGα + λ − ½``, shortened where F would fall. There F is
+so that at the maximum ``τ = λ`` and ``α = λ − ½``: n numbers determine ``q(g)``, and ``G`` is never inverted. They
+are found by natural gradient steps, ``τ ← λ`` and ``τGα + α ← λGα + λ − ½``, shortened if F would fall. There F is
 stationary in ``q(g)``, so its gradients are those at fixed ``q(g)``: ``½ (ααᵀ − (G + τ⁻¹)⁻¹)`` by G, ``Σᵢ αᵢ`` by μ₀,
 and by K and m those of the Gaussian log density. Hyperparameters are all that remains to be trained.
 """
@@ -35,13 +35,13 @@ from stratagp.objectives.sites import Sites, SiteSystem, with_gradient
 
 MAX_STEPS = 300
 TOLERANCE = 1e-6  # for λ − τ and λ − ½ − α, entry by entry
-MEMORY = 6  # steps from which the next is extrapolated
-ROUNDING = 1e-14  # of the bound: a step that gains less is the last
-SMALLEST = 1e-10  # of λ: a site of no precision at all would have no pseudo-observation
+MEMORY = 6  # past steps from which the next is extrapolated
+ROUNDING = 1e-14  # relative gain of the bound at which the search ends
+SMALLEST = 1e-10  # of λ: a site without precision would have no pseudo-observation
 
 
 class NoiseBelief(NamedTuple):
-    """``q(g)``: its sites, its mean less the prior's, its variances, and the noise ``ρ`` that ``f`` sees."""
+    """``q(g)``: its sites, its mean minus the prior's, its variances, and the noise ``ρ`` that ``f`` sees."""
 
     sites: Sites
     offset: Float[Tensor, " n"]
@@ -74,7 +74,7 @@ def heteroscedastic_bound(
     with torch.no_grad():
         search = _Search(covariance.detach(), noise_covariance.detach(), residual.detach(), log_noise.detach(), names)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NumericalWarning)  # of trial steps; the density below speaks for the last
+            warnings.simplefilter("ignore", NumericalWarning)  # of trial steps; the density below warns about the last
             belief, penalty = search.run(start)
         gradient = None
         if noise_covariance.requires_grad:
@@ -86,7 +86,7 @@ def heteroscedastic_bound(
 
 
 class _Point(NamedTuple):
-    """A belief, the bound there, its part ``¼ tr Σ + KL``, and ``λ``, where the precisions should go."""
+    """A belief, the bound there, its part ``¼ tr Σ + KL``, and ``λ``, the target of the precisions."""
 
     belief: NoiseBelief
     value: float
@@ -117,7 +117,7 @@ class _Search:
                 return here.belief, here.penalty
         warnings.warn(
             f"the belief about the log noise under {self.system.name} stopped after {MAX_STEPS} steps at a gradient of "
-            f"{gap:.1e}; a smaller variance of the noise kernel helps",
+            f"{gap:.1e}: lower the variance of the noise kernel",
             ConvergenceWarning,
             stacklevel=5,
         )
@@ -132,7 +132,7 @@ class _Search:
         return earlier if earlier.value > first.value else first
 
     def _step(self, here: _Point, near: bool) -> _Point:
-        """The natural gradient step, halved until the bound rises; near the end Anderson's instead, where it serves."""
+        """The natural gradient step, halved until the bound rises; near the end Anderson's instead, if it is better."""
         at = torch.stack(here.belief.sites[:2])
         step = torch.stack([here.target, here.target * (1 + here.belief.offset) - 0.5]) - at
         self.past.append((at, step))
@@ -171,7 +171,7 @@ class _Search:
 
 
 def _extrapolate(past: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-    """Anderson's step: where the combination of past points lies whose own step would be the shortest."""
+    """Anderson's step: the combination of past points whose own step would be the shortest."""
     at, step = (torch.stack([pair[i].flatten() for pair in past], 1) for i in (0, 1))
     mix = torch.linalg.lstsq(step.diff(), step[:, -1:], driver="gelsd").solution
     return (step[:, -1:] - (at.diff() + step.diff()) @ mix).reshape(past[-1][0].shape)

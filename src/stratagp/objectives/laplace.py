@@ -24,8 +24,8 @@ from stratagp.objectives.sites import Sites, SiteSystem, climb, with_gradient
 
 MAX_STEPS = 100
 TOLERANCE = 1e-9  # for α − ∇ log p(y | f), entry by entry
-SLOW = 0.3  # a step that leaves more of the residual asks for the present curvature
-ROUNDING = 1e-12  # nats: a Newton step that gains less is the last
+SLOW = 0.3  # if a step leaves more of the residual, the curvature is recomputed
+ROUNDING = 1e-12  # nats: the search ends when a Newton step gains less
 
 
 class LinkDerivatives(NamedTuple):
@@ -98,7 +98,7 @@ def _mode(
 ) -> tuple[Tensor, Tensor]:
     """Newton's method for ``α`` and ``f = Kα``, halving steps that would lower ``Ψ = log p(y | f) − ½ αᵀf``.
 
-    A step with an old factor of ``B`` costs n² operations, a new factor n³/3: the old one serves while it converges.
+    A step with an old factor of ``B`` costs n² operations, a new factor n³/3: the old one is reused while it converges.
     """
 
     def psi(weights: Tensor, f: Tensor) -> Tensor:
@@ -125,7 +125,7 @@ def _mode(
             return point
     warnings.warn(
         f"Newton's method for the mode under {system.name} stopped after {MAX_STEPS} steps at a gradient of "
-        f"{residual:.1e}; a smaller kernel variance helps",
+        f"{residual:.1e}: lower the kernel variance",
         ConvergenceWarning,
         stacklevel=3,
     )

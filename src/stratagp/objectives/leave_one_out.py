@@ -1,8 +1,8 @@
-"""The leave-one-out density of a variational model: how well each row is told by all others.
+"""The leave-one-out density of a variational model: how well all other rows predict each row.
 
-By Bayes' rule ``p(yₙ | D₋ₙ) = 1 / E[1/p(yₙ | fₙ)]`` under the posterior of ``fₙ`` given all data, for which the
-variational belief stands (Krauth et al. 2016). It judges the model by what it predicts, and does not pay for the
-distance to the prior.
+By Bayes' rule ``p(yₙ | D₋ₙ) = 1 / E[1/p(yₙ | fₙ)]`` under the posterior of ``fₙ`` given all data, here replaced by the
+variational belief (Krauth et al. 2016). It judges the model by its predictions and does not penalise the distance to
+the prior.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Each factor is bounded from below by a Gaussian that touches it at ``±ξ``: wit
 
     log σ(y f) ≥ log σ(ξ) − ξ/2 + λ(ξ) ξ² + (t − ½) f − λ(ξ) f²,
 
-so the integral is a true lower bound of the evidence for every ``ξ``, and largest where ``ξ² = E f²``:
+so the integral is a true lower bound on the evidence for every ``ξ``, and largest where ``ξ² = E f²``:
 
     log p(t) ≥ ½ mᵀ(t − ½) − ½ log|B| + Σ [log σ(ξ) − ξ/2 + λ ξ²],   τ = 2λ,   ν = t − ½,   m = K α.
 
@@ -31,7 +31,7 @@ def local_evidence_bound(
     start: Sites | None = None,
     name: object = "the covariance",
 ) -> tuple[Float[Tensor, ""], Sites]:
-    """A lower bound of ``log p(t)`` for labels 0 and 1, differentiable by ``covariance``, and the sites it ends at.
+    """A lower bound on ``log p(t)`` for labels 0 and 1, differentiable by ``covariance``, and the sites it ends at.
 
     >>> value, sites = local_evidence_bound(torch.eye(2), torch.tensor([0.0, 1.0]))
     >>> round(value.item(), 4)  # below the integral, 2 log ½ = −1.3863
@@ -62,10 +62,10 @@ def _second_moment_root(system: SiteSystem, mean: Tensor) -> Float[Tensor, " n"]
 
 
 def _touching_points(system: SiteSystem, shift: Tensor, precision: Tensor) -> Float[Tensor, " n"]:
-    """The ``ξ`` that reproduces itself, by sweeps of which every third starts from an extrapolation of the last two.
+    """The fixed point ``ξ``, by sweeps of which every third starts from an extrapolation of the last two.
 
-    Plain sweeps creep where the kernel's variance is large. The jump is that of SQUAREM (Varadhan and Roland 2008) in
-    ``log ξ``, and is taken back where the bound would fall.
+    Plain sweeps creep if the kernel's variance is large. The jump is that of SQUAREM (Varadhan and Roland 2008) in
+    ``log ξ``, and is undone if the bound would fall.
     """
     system.factor_(precision)
     xi = _second_moment_root(system, system.covariance @ system.weights(shift))
@@ -82,7 +82,7 @@ def _touching_points(system: SiteSystem, shift: Tensor, precision: Tensor) -> Fl
         xi = third if reached >= value else second
     warnings.warn(
         f"the local bound under {system.name} stopped after {MAX_SWEEPS} sweeps before it converged; it is still a "
-        "bound, and a smaller kernel variance helps",
+        "bound: to converge, lower the kernel variance",
         ConvergenceWarning,
         stacklevel=3,
     )

@@ -26,7 +26,7 @@ def predictive_bound(
 ) -> Bound:
     """``Σₙ log E p(yₙ | fₙ) − kl_weight · KL(q ‖ p)``: parametric predictive regression (Jankowiak et al. 2020).
 
-    It trains the predictive density itself, with the divergence as a regulariser; it is no bound on the evidence.
+    It trains the predictive density itself, with the divergence as a regulariser; it is not a bound on the evidence.
 
     >>> import torch
     >>> from stratagp import kernels as k
@@ -49,7 +49,7 @@ def log_predictive_of(likelihood: Likelihood, y: Float[Tensor, "n p"], belief: B
 
 
 def over_belief(belief: Belief, logs_of: Callable[[Any], Float[Tensor, "*s n"]]) -> Float[Tensor, " n"]:
-    """The log of an average over all of a belief: over its components, and over its sample axes."""
+    """The log of an average over a belief's components and sample axes."""
     if isinstance(belief, Mixture):
         logs = logs_of(belief.parts)
         logs = log_average(logs, belief.log_weights.to(logs))

@@ -1,6 +1,6 @@
-"""Gaussian sites: what Laplace, EP and the local bound alike put in the place of a likelihood.
+"""Gaussian sites: what Laplace, EP and the local bound substitute for a likelihood.
 
-Each replaces ``p(tᵢ | fᵢ)`` by ``exp(νᵢ fᵢ − ½ τᵢ fᵢ²)`` times a constant. With a prior ``f ~ N(0, K)`` then
+Each replaces ``p(tᵢ | fᵢ)`` by ``exp(νᵢ fᵢ − ½ τᵢ fᵢ²)`` times a constant. With a prior ``f ~ N(0, K)``,
 
     B = I + √τ K √τ,   R = √τ B⁻¹ √τ = (K + τ⁻¹)⁻¹,   α = (I − R K) ν,   q(f) = N(Kα, K − K R K).
 
@@ -36,7 +36,7 @@ class Sites(NamedTuple):
 
 @dataclass
 class WarmStart:
-    """Where the last evaluation ended: given to the next one, it saves most of the iterations.
+    """Stores where the last evaluation ended, which saves the next one most of its iterations.
 
     >>> start = WarmStart()  # maximise(lambda: model.log_evidence(x, t, start), model.parameters())
     """
@@ -55,7 +55,7 @@ class SiteSystem:
         self.root = covariance.diagonal()
 
     def factor_(self, precision: Float[Tensor, " n"]) -> None:
-        """Factor ``B = UᵀU`` at these precisions; an indefinite ``K`` meets the policy of ``linalg.cholesky``."""
+        """Factor ``B = UᵀU`` at these precisions; the policy of ``linalg.cholesky`` applies to an indefinite ``K``."""
         self.root = precision.sqrt()
         self._scale_().diagonal().add_(1)
         inverses = blocked.factor_(self.buffer)
@@ -89,7 +89,7 @@ class SiteSystem:
         return diagonal
 
     def fixed_site_gradient_(self, weights: Float[Tensor, " n"]) -> Float[Tensor, "n n"]:
-        """``½ (ααᵀ − R)``: the derivative of the evidence by ``K`` where the sites are stationary."""
+        """``½ (ααᵀ − R)``: the derivative of the evidence by ``K`` at stationary sites."""
         self.invert_()
         return self.buffer.addr_(weights, weights, beta=-0.5, alpha=0.5)
 
@@ -97,7 +97,7 @@ class SiteSystem:
 def with_gradient(
     value: Float[Tensor, ""], covariance: Float[Tensor, "n n"], gradient: Float[Tensor, "n n"] | None
 ) -> Float[Tensor, ""]:
-    """``value`` as a function of ``covariance`` with the derivative that was found beside it; first order only."""
+    """``value`` as a function of ``covariance`` with its known derivative; first order only."""
     return value if gradient is None else _WithGradient.apply(covariance, value, gradient)
 
 
@@ -117,7 +117,7 @@ class _WithGradient(torch.autograd.Function):
 def climb(
     psi: Callable[[Tensor, Tensor], Tensor], here: tuple[Tensor, Tensor], there: tuple[Tensor, Tensor]
 ) -> tuple[tuple[Tensor, Tensor], float]:
-    """Go from ``here`` towards the Newton point ``there``, half as far each time ``psi`` would fall; also its gain."""
+    """Move from ``here`` to the Newton point ``there``, half as far each time ``psi`` would fall; also the gain."""
     before, length = float(psi(*here)), 1.0
     for _ in range(30):
         point = here[0] + length * (there[0] - here[0]), here[1] + length * (there[1] - here[1])

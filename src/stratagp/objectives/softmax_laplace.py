@@ -24,7 +24,7 @@ from stratagp.objectives.sites import climb
 
 MAX_STEPS = 100
 TOLERANCE = 1e-9  # for α − (t − π), entry by entry
-ROUNDING = 1e-12  # nats: a Newton step that gains less is the last
+ROUNDING = 1e-12  # nats: the search ends when a Newton step gains less
 
 
 class Curvature(NamedTuple):
@@ -41,7 +41,7 @@ def softmax_log_evidence(
     start: Float[Tensor, "c n"] | None = None,
     name: object = "the covariance",
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "c n"]]:
-    """Laplace's ``log p(t)`` for labels in rows of zeros and ones, one a class, and the weights ``α = t − π`` found.
+    """Laplace's ``log p(t)`` for one-hot labels, one row per class, and the weights ``α = t − π`` found.
 
     ``covariance`` is one for all classes or one for each. ``start`` are the weights of an earlier call.
 
@@ -99,8 +99,8 @@ def _mode(covariance: Tensor, t: Tensor, start: Tensor | None, name: object) -> 
         if residual < TOLERANCE or gain < ROUNDING:
             return point[1]
     warnings.warn(
-        f"Newton's method for the mode under {name} stopped after {MAX_STEPS} steps at a gradient of {residual:.1e}; "
-        "a smaller kernel variance helps",
+        f"Newton's method for the mode under {name} stopped after {MAX_STEPS} steps at a gradient of {residual:.1e}: "
+        "lower the kernel variance",
         ConvergenceWarning,
         stacklevel=3,
     )

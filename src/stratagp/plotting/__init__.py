@@ -1,7 +1,7 @@
 """Pictures of fits, kernels, effects, calibration and training, by matplotlib (``pip install 'stratagp[plot]'``).
 
-Each function takes an optional ``ax`` and returns the matplotlib Axes that it drew on, or an array of them where there
-are several. Nothing is shown or saved, and no settings of matplotlib are changed: ``ax.figure.savefig("fit.png")``.
+Each function takes an optional ``ax`` and returns the matplotlib Axes that it drew on, or an array of several. Nothing
+is shown or saved, and no matplotlib settings are changed: ``ax.figure.savefig("fit.png")`` saves a picture.
 """
 
 from stratagp.plotting.calibration import coverage_curve as coverage_curve

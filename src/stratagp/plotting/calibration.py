@@ -1,4 +1,4 @@
-"""Whether predictions hold what they promise: shares, intervals and residuals of rows that were not learnt from."""
+"""Whether predictions keep their promises: shares, intervals and residuals of held-out rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stratagp.plotting.answers import check_classifier, check_regressor, interva
 from stratagp.plotting.plot_data import PlotData, name_of, numbers
 from stratagp.plotting.style import BAND, BLUE, ORANGE, SKY, add_legend, ink, library, one_axes, percent, tidy_dates
 
-_BARS = 0.25  # the height of the tallest bar of counts, as a share of the picture
+_BARS = 0.25  # height of the tallest bar of counts, relative to the picture
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
@@ -26,14 +26,14 @@ def reliability(
 ) -> Any:
     """How often the most probable class is right against its probability, with binomial intervals.
 
-    Bars at the bottom tell how many rows each bin has, on an axis of their own at the right; the legend has the
+    Bars at the bottom show the number of rows in each bin, on their own axis at the right; the legend has the
     expected calibration error with its interval.
 
     Arguments:
         model: a fitted classifier with ``predict_proba``.
-        X, y: rows that it has not learnt from, and their classes.
-        of: a class, whose own probability is looked at instead.
-        bins: of the probability.
+        X, y: rows that it was not trained on, and their classes.
+        of: a class, to plot its probability instead.
+        bins: the number of bins of the probability.
         level: of the intervals.
 
     >>> from matplotlib.figure import Figure
@@ -55,7 +55,7 @@ def reliability(
 
 
 def draw_reliability(ax: Any, found: metrics.Reliability, name: str, share: str, label: str) -> Any:
-    """Shares of rows against their probability, which ``share`` and ``name`` call; ``label`` is for the legend."""
+    """Shares of rows against their probability, with axes named ``share`` and ``name``; ``label`` is for the legend."""
     some = found.rows > 0
     ends = np.abs(np.stack([found.share - found.lower, found.upper - found.share]))[:, some]
     ax.plot([0, 1], [0, 1], color=ink(ax), linewidth=0.8, linestyle=":", label="as it should be")
@@ -66,7 +66,7 @@ def draw_reliability(ax: Any, found: metrics.Reliability, name: str, share: str,
     counts.set_ylabel("rows (bars)", loc="bottom")
     counts.yaxis.set_major_locator(library("matplotlib.ticker").FixedLocator([0, found.rows.max()]))
     counts.spines["right"].set_visible(True)
-    ax.set_zorder(counts.get_zorder() + 1)  # points before bars
+    ax.set_zorder(counts.get_zorder() + 1)  # points in front of bars
     ax.patch.set_visible(False)
     ax.set(xlabel=name, ylabel=share, xlim=(0, 1), ylim=(0, 1.02))
     add_legend(ax, loc="upper left")
@@ -74,15 +74,15 @@ def draw_reliability(ax: Any, found: metrics.Reliability, name: str, share: str,
 
 
 def coverage_curve(model: Any, X: Any, y: Any, *, levels: Sequence[float] = LEVELS, ax: Any = None) -> Any:
-    """The share of targets inside the model's intervals against their level, and where chance alone would put it.
+    """The share of targets inside the model's intervals against their level, and the range that chance allows.
 
-    The band holds 95 % of what a right model gives on so many rows (binomial), at each level by itself: above it
-    intervals are too wide, below too narrow, and one point just outside may be chance. Intervals of counts end on whole
-    numbers, and stand where their own probability is, which is more than their level.
+    The band contains 95 % of what a calibrated model gives on this many rows (binomial), for each level separately:
+    above it intervals are too wide, below too narrow, and one point just outside may be chance. Intervals of counts end
+    on whole numbers; they are drawn at their own probability, which is more than their level.
 
     Arguments:
         model: a fitted regressor.
-        X, y: rows that it has not learnt from, and their targets.
+        X, y: rows that it was not trained on, and their targets.
         levels: of the intervals.
 
     >>> from matplotlib.figure import Figure
@@ -102,9 +102,9 @@ def coverage_curve(model: Any, X: Any, y: Any, *, levels: Sequence[float] = LEVE
 
 
 def draw_coverage(ax: Any, wanted: np.ndarray, shares: np.ndarray, n: int, whole: bool) -> Any:
-    """Observed shares of n rows against the wanted ones, and the band of what chance alone gives.
+    """Observed shares of n rows against the nominal ones, and the band that chance allows.
 
-    ``whole`` is whether intervals end on whole numbers, so that what they promise is not their level.
+    ``whole``: whether intervals end on whole numbers, so that their probability is not their level.
     """
     low, high = (binom.ppf(tail, n, wanted) / n for tail in (0.025, 0.975))
     ax.fill_between(wanted, low, high, color=ink(ax), alpha=0.15, linewidth=0, label="95 % of chance, point by point")
@@ -121,14 +121,14 @@ def residuals(
 ) -> Any:
     """Residuals in standard deviations of their prediction, ``(y − m)/s``, against the prediction or a column.
 
-    The band is where a Gaussian with these deviations has ``level`` of them; the legend tells how many are there. Any
-    pattern is something that the model has missed.
+    The band is where a Gaussian with these deviations has ``level`` of them; the legend shows how many are there. Any
+    pattern is something that the model missed.
 
     Arguments:
         model: a fitted regressor with ``predict(X, return_std=True)``.
-        X, y: rows that it has not learnt from, and their targets.
-        against: the name or number of a column of numbers; the predicted mean where left out.
-        target: the name of the target and its unit.
+        X, y: rows that it was not trained on, and their targets.
+        against: the name or number of a column of numbers; by default the predicted mean.
+        target: the name of the target, with its unit.
 
     >>> from matplotlib.figure import Figure
     >>> from stratagp import GPRegressor
@@ -145,7 +145,7 @@ def residuals(
         rows = PlotData(X, model)
         j = rows.position(against)
         if not rows.is_number(j, model):
-            raise InputError(f"against: {rows.names[j]!r} is a category, and an axis needs numbers")
+            raise InputError(f"against must be a column of numbers, but {rows.names[j]!r} is a category")
         values, name = rows.column(j), rows.names[j]
     z, reach = (targets - mean) / std, NormalDist().inv_cdf(0.5 + check_level(level) / 2)
     label = f"{percent(level)} expected, {percent(round(float(np.mean(np.abs(z) <= reach)), 3))} found"
@@ -153,7 +153,7 @@ def residuals(
 
 
 def draw_residuals(ax: Any, values: np.ndarray, z: np.ndarray, name: str, reach: float, label: str) -> Any:
-    """Residuals ``z`` in standard deviations against ``values``, which ``name`` calls, and a band of ``± reach``."""
+    """Residuals ``z`` in standard deviations against ``values``, named ``name``, and a band of ``± reach``."""
     ax.axhspan(-reach, reach, color=SKY, alpha=BAND, linewidth=0, label=label)
     ax.axhline(0, color=BLUE, linewidth=0.8)
     ax.plot(values, z, ".", color=ink(ax), markersize=4, alpha=0.7)

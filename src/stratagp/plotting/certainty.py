@@ -1,4 +1,4 @@
-"""Whether a classifier knows where it is wrong: how sure it is of rows that it gets right, and of others."""
+"""Whether a classifier knows where it is wrong: how certain it is of right and of wrong rows."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from stratagp.plotting.answers import answers, check_classifier
 from stratagp.plotting.plot_data import labels
 from stratagp.plotting.style import BLUE, ORANGE, add_legend, one_axes
 
-_LEAST = 1e-6  # margins are drawn from here on
-_HEADROOM = 1.35  # above the tallest bar, for the legend
+_LEAST = 1e-6  # the least margin drawn
+_HEADROOM = 1.35  # space above the tallest bar, for the legend
 
 
 def certainty_histogram(model: Any, X: Any, y: Any, *, of: str = "scores", bins: int = 30, ax: Any = None) -> Any:
-    """How far apart the two most probable classes are, in rows that are predicted right and in rows that are not.
+    """How far apart the two most probable classes are, in rows predicted right and in rows predicted wrong.
 
-    The margin is ``certainty(X)`` of the model, the Bhattacharyya distance of what it believes about the two classes,
-    on a logarithmic axis; smaller ones than 1e-6 are in the first bin. Heights are shares of each group, so that both
-    are visible; how many rows these are is in the legend.
+    The margin is ``certainty(X)`` of the model, the Bhattacharyya distance between its beliefs about the two classes,
+    on a logarithmic axis; those below 1e-6 are in the first bin. Heights are shares of each group, so that both are
+    visible; the legend has the number of rows.
 
     Arguments:
         model: a fitted classifier with ``certainty``: :class:`~stratagp.GPDRFClassifier`,
             :class:`~stratagp.DRFClassifier`, :class:`~stratagp.AutoGPClassifier`, ….
-        X, y: rows that it has not learnt from, and their classes.
+        X, y: rows that it was not trained on, and their classes.
         of: "scores" or "probabilities", as in ``certainty``.
-        bins: of equal width on the logarithmic axis.
+        bins: the number of bins, of equal width on the logarithmic axis.
 
     >>> from matplotlib.figure import Figure
     >>> from stratagp import DRFClassifier
@@ -40,7 +40,7 @@ def certainty_histogram(model: Any, X: Any, y: Any, *, of: str = "scores", bins:
     """
     check_classifier(model, "certainty_histogram")
     if not answers(model, "certainty"):
-        raise InputError(f"certainty_histogram needs certainty(X), which {type(model).__name__} has not")
+        raise InputError(f"certainty_histogram needs a model with certainty(X), got {type(model).__name__}")
     count = check_count(bins, "bins", 1)
     margin = np.maximum(model.certainty(X, of=of), _LEAST)
     right = model.predict(X) == labels(y, len(margin))

@@ -1,4 +1,4 @@
-"""What a model predicts over one column, the others averaged over the rows."""
+"""Predictions as a function of one column, averaged over the rows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from stratagp.plotting.answers import answer, answers, check_classifier, check_r
 from stratagp.plotting.plot_data import PlotData, name_of
 from stratagp.plotting.style import BAND, LINES, MARKERS, add_legend, colours, ink, many_axes, percent, tidy_dates
 
-_DAY = 86_400_000_000_000  # nanoseconds; models see dates as days
+_DAY = 86_400_000_000_000  # nanoseconds; models use days
 
 
 class Curves(NamedTuple):
-    """What is drawn: curves ``g c`` of c classes (or one target) with the ends of their bands, and what these are."""
+    """Curves ``g c`` of c classes (or one target), the ends of their bands, and labels."""
 
     mean: np.ndarray
     low: np.ndarray
@@ -41,16 +41,16 @@ def partial_dependence(
     """``1/n Σᵢ f(xᵢ with one column set to v)`` against ``v``: a line for numbers, points for the values of a category.
 
     Arguments:
-        model: any fitted regressor or classifier. Of a classifier, the probability of each class is drawn (of the
-            second, if there are two).
+        model: any fitted regressor or classifier. For a classifier, the curves are the probability of each class (of
+            the second, if there are two).
         X: rows, for the range of the columns and for the average.
-        columns: the name or number of a column, or a list of them, for a panel each.
-        level: of the bands. Where the model knows its belief about the average (:class:`~stratagp.GPRegressor` with
-            independent outputs, over its training rows), bands hold that share of it; of other models they hold that
-            share of the rows' own curves.
-        n_grid: values of a column of numbers.
-        max_rows: of more rows, so many are averaged over.
-        target: the name of the target and its unit.
+        columns: the name or number of a column, or a list of them for a panel each.
+        level: of the bands. If the model knows its belief about the average (:class:`~stratagp.GPRegressor` with
+            independent outputs, over its training rows), bands cover that share of the belief; for other models they
+            cover that share of the rows' own curves.
+        n_grid: the number of values of a numeric column.
+        max_rows: the most rows to average over.
+        target: the name of the target, with its unit.
 
     Returns:
         Axes, or an array of them for a list of columns.
@@ -88,13 +88,13 @@ def partial_dependence(
 
 
 def curves_of(model: Any, some: PlotData, j: int, values: np.ndarray, level: float) -> Curves:
-    """The dependence on column j at ``values``, over the belief of a model that has one, else over ``some`` rows."""
+    """The dependence on column j at ``values``, by the model's belief if it has one, else over ``some`` rows."""
     known = not is_classifier(model) and _knows_its_belief(model)
     return _believed(model, j, values, level) if known else _averaged(model, some, j, values, level)
 
 
 def draw_curves(ax: Any, values: np.ndarray, curves: Curves, is_number: bool) -> None:
-    """Lines over numbers and dates, points over categories."""
+    """Draw lines over numbers and dates, points over categories."""
     (_line if is_number else _points)(ax, values, curves)
 
 
@@ -112,7 +112,7 @@ def _believed(model: Any, j: int, values: np.ndarray, level: float) -> Curves:
 
 
 def _averaged(model: Any, rows: PlotData, j: int, values: np.ndarray, level: float) -> Curves:
-    """By prediction of each row with each value, ``g n c``."""
+    """Curves from predictions of each row with each value, ``g n c``."""
     g, n = len(values), len(rows)
     tiled = rows.take(np.tile(np.arange(n), g))
     table = tiled.replaced({j: np.repeat(values, n)})
@@ -152,7 +152,7 @@ def _points(ax: Any, values: np.ndarray, curves: Curves) -> None:
 
 
 def _rug(ax: Any, values: np.ndarray) -> None:
-    """Where the rows are, at the lower edge."""
+    """Mark the rows at the lower edge."""
     ax.plot(values, np.full(len(values), 0.02), "|", color=ink(ax), alpha=0.4, transform=ax.get_xaxis_transform())
 
 

@@ -16,9 +16,9 @@ def relevance(model: Any, *, top: int | None = None, ax: Any = None) -> Any:
     """``relevance_`` of a fitted model as bars, the largest on top.
 
     Arguments:
-        model: an estimator with ``relevance_``: shares of the columns in what is predicted; of
+        model: an estimator with ``relevance_``: the columns' shares in predictions; for
             :class:`~stratagp.BayesianGPLVM`, the inverse lengthscales of its dimensions.
-        top: how many to show, all if left out.
+        top: how many to show; by default all.
 
     >>> from matplotlib.figure import Figure
     >>> from stratagp import GPRegressor
@@ -28,7 +28,7 @@ def relevance(model: Any, *, top: int | None = None, ax: Any = None) -> Any:
     ['x1', 'x0']
     """
     if not answers(model, "relevance_"):
-        raise InputError(f"relevance is for fitted models with relevance_, which {type(model).__name__} has not here")
+        raise InputError(f"relevance needs a fitted model with relevance_, which this {type(model).__name__} lacks")
     values = np.asarray(model.relevance_)
     of_columns = not answers(model, "inverse_transform")
     names = names_of(model) if of_columns else [f"dimension {i}" for i in range(len(values))]
@@ -44,8 +44,8 @@ def anova_effects(model: Any, *, by: str = "columns", order: int | None = None, 
     """Sobol indices of a regressor with an ANOVA kernel, as bars: shares of the variance of its function.
 
     Arguments:
-        model: fitted with ``GPRegressor(kernels.anova_kernel(…))`` to one target.
-        by: "columns": each column alone, and its interactions beside it, up to its total index; "sets": each column and
+        model: a ``GPRegressor(kernels.anova_kernel(…))`` fitted to one target.
+        by: "columns" shows each column and its interactions, up to its total index; "sets" shows each column and
             each interaction.
         order: the largest sets for ``by="sets"``.
 
@@ -60,7 +60,7 @@ def anova_effects(model: Any, *, by: str = "columns", order: int | None = None, 
     if by not in ("columns", "sets"):
         raise InputError(f"by must be 'columns' or 'sets', got {by!r}")
     if not answers(model, "sobol_indices"):
-        raise InputError(f"anova_effects is for GPRegressor with an ANOVA kernel, not for {type(model).__name__}")
+        raise InputError(f"anova_effects needs a GPRegressor with an ANOVA kernel, got {type(model).__name__}")
     found = model.sobol_indices(order if by == "sets" else None)
     ax = one_axes(ax)
     if by == "sets":

@@ -1,4 +1,4 @@
-"""Functions of one column: the fit, its bands, and draws of what it may be."""
+"""Functions of one column: the fit, its bands, and draws of the function."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def fit_1d(
     random_state: int = 0,
     ax: Any = None,
 ) -> Any:
-    """The expected target over one column, with bands that hold shares of it, and the rows where ``y`` is given.
+    """The expected target over one column, with probability bands, and the rows if ``y`` is given.
 
     Arguments:
         model: a fitted regressor of one column.
-        X, y: rows whose range is drawn over, and their targets.
+        X, y: rows, whose range is drawn, and their targets.
         levels: the probabilities of the bands.
-        n_samples: draws of the function.
+        n_samples: the number of draws of the function.
         of: what bands are about: "y" for observations, "f" for the function without noise.
-        n_grid: at how many values predictions are made.
-        margin: how far to go beyond the rows, as a share of their range.
-        target: the name of the target and its unit; that of a pandas series ``y`` where left out.
+        n_grid: the number of values at which to predict.
+        margin: how far to go beyond the rows, relative to their range.
+        target: the name of the target, with its unit; by default that of a pandas series ``y``.
         random_state: of the draws.
 
     >>> import numpy as np
@@ -52,8 +52,8 @@ def fit_1d(
     rows = PlotData(X, model)
     if len(rows.names) != 1 or not rows.is_number(0, model):
         raise InputError(
-            f"fit_1d draws over one column of numbers, but X has {', '.join(rows.names)}: use partial_dependence for "
-            "one column of several, or a category"
+            f"fit_1d needs X with one column of numbers, but it has {', '.join(rows.names)}: use partial_dependence "
+            "for one column of several, or for a category"
         )
     chosen = sorted((check_level(level, "levels") for level in levels), reverse=True)
     count = check_count(n_samples, "n_samples", 0)

@@ -1,4 +1,4 @@
-"""Pictures of kernels: what they say about distance, and functions that they find likely."""
+"""Pictures of kernels: covariance against distance, and draws from the prior."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from stratagp.linalg import cholesky
 from stratagp.metrics.checks import check_count
 from stratagp.plotting.style import BAND, BLUE, PALETTE, SKY, add_legend, one_axes
 
-_ALIKE = 1e-8  # how much covariances of one distance may differ, as a share of the largest
+_ALIKE = 1e-8  # how much covariances of one distance may differ, relative to the largest
 _JITTER = 1e-8
 
 
 def kernel(
     kernel: Any, grid: Any, *, column: int = 0, at: Any = None, style: str = "auto", name: str = "x", ax: Any = None
 ) -> Any:
-    """The covariance against the distance, or a map of all pairs where it depends on more than the distance.
+    """The covariance against the distance, or a map of all pairs if it depends on more than the distance.
 
     Arguments:
         kernel: a kernel on columns.
-        grid: values of one column, evenly spaced, of which pairs are compared.
-        column: which one, for a kernel of several columns.
-        at: a row that gives the values of the other columns.
-        style: "distance", "map", or "auto": "distance" where all pairs of one distance have one covariance.
-        name: what the column is called.
+        grid: evenly spaced values of one column, compared in pairs.
+        column: the number of that column, for a kernel of several columns.
+        at: a row with the values of the other columns.
+        style: "distance", "map", or "auto": "distance" if all pairs of one distance have one covariance.
+        name: the name of the column.
 
     >>> from matplotlib.figure import Figure
     >>> from stratagp import kernels as k
@@ -67,11 +67,11 @@ def prior_draws(
     random_state: int = 0,
     ax: Any = None,
 ) -> Any:
-    """Functions drawn from a process of mean zero with the kernel, and the band of two standard deviations.
+    """Functions drawn from a zero-mean process with the kernel, and a band of two standard deviations.
 
     Arguments:
         kernel, grid, column, at, name: as in :func:`kernel`.
-        n_samples: how many functions.
+        n_samples: the number of functions.
         random_state: of the draws.
 
     >>> from matplotlib.figure import Figure
@@ -97,17 +97,17 @@ def prior_draws(
 
 
 def _points(kernel: Any, grid: Any, column: int, at: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The values of the column, and rows that have them."""
+    """The values of the column, and rows with these values."""
     if not isinstance(kernel, Kernel):
         raise InputError(f"kernel must be a kernel such as kernels.RBF(), or kernel_ of a fitted model, got {kernel!r}")
     if not kernel.takes_tensors:
-        raise InputError("kernel acts on objects, which have no axis to draw over")
+        raise InputError("kernel acts on objects, which have no axis to draw along")
     values = np.asarray(grid, dtype=float)
     if values.ndim != 1 or len(values) < 2 or not np.isfinite(values).all() or (np.diff(values) <= 0).any():
-        raise InputError("grid must be at least two rising numbers, such as np.linspace(0, 5, 100)")
+        raise InputError("grid must be at least two increasing numbers, such as np.linspace(0, 5, 100)")
     row = np.zeros(1) if at is None else np.asarray(at, dtype=float).reshape(-1)
     if not isinstance(column, (int, np.integer)) or not 0 <= column < len(row):
-        raise InputError(f"column must be one of the {len(row)} columns of at, from 0, got {column!r}: give a row at=…")
+        raise InputError(f"column must be one of the {len(row)} columns of at, from 0, got {column!r}: pass a row at=…")
     points = np.tile(row, (len(values), 1))
     points[:, column] = values
     return values, points
@@ -117,7 +117,7 @@ def _matrix(kernel: Kernel, points: np.ndarray) -> np.ndarray:
     with torch.no_grad():
         K = copy.deepcopy(kernel).cpu()(points)
     if K.dim() != 2:
-        raise InputError("kernel has parameters for several functions: draw one of them")
+        raise InputError("kernel has parameters for several functions: pass a kernel of one")
     return K.double().numpy()
 
 
@@ -125,5 +125,5 @@ def _is_stationary(values: np.ndarray, K: np.ndarray) -> bool:
     """Whether the matrix is constant along its diagonals, on an even grid."""
     steps = np.diff(values)
     if not np.allclose(steps, steps[0], rtol=1e-6):
-        raise InputError("grid must be evenly spaced for style='auto': take np.linspace, or say which style")
+        raise InputError("grid must be evenly spaced for style='auto': use np.linspace or choose a style")
     return bool(np.abs(K[1:, 1:] - K[:-1, :-1]).max() <= _ALIKE * np.abs(K).max())

@@ -1,4 +1,4 @@
-"""Rows in the latent space that a model has found for them."""
+"""Rows in the latent space that a model found for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stratagp.plotting.answers import answers
 from stratagp.plotting.plot_data import name_of
 from stratagp.plotting.style import BLUE, add_legend, colours, one_axes
 
-_MANY = 12  # different targets, above which they are numbers and not classes
+_MANY = 12  # distinct targets above which they count as numbers, not classes
 
 
 def latent_manifold(
@@ -24,15 +24,15 @@ def latent_manifold(
     target: str | None = None,
     ax: Any = None,
 ) -> Any:
-    """Rows at two of their latent coordinates, with crosses of a standard deviation.
+    """Rows at two of their latent coordinates, with crosses of one standard deviation.
 
     Arguments:
-        model: fitted, with ``transform(X, return_std=True)``: :class:`~stratagp.BayesianGPLVM`,
+        model: a fitted model with ``transform(X, return_std=True)``: :class:`~stratagp.BayesianGPLVM`,
             :class:`~stratagp.WishartProcessRegressor`, :class:`~stratagp.DFGPRegressor`, ….
-        X, y: rows, and their classes or targets, which they are coloured by.
-        dimensions: two of the coordinates; the most relevant where a model says so, else the most spread.
+        X, y: rows, and their classes or targets, which set the colours.
+        dimensions: two of the coordinates; by default the most relevant if the model knows them, else the widest.
         spread: whether to draw the crosses.
-        target: the name of the target and its unit.
+        target: the name of the target, with its unit.
 
     >>> from matplotlib.figure import Figure
     >>> from stratagp import BayesianGPLVM
@@ -44,7 +44,7 @@ def latent_manifold(
     'latent dimension 0'
     """
     if not answers(model, "transform"):
-        raise InputError(f"latent_manifold is for models with transform, which {type(model).__name__} has not")
+        raise InputError(f"latent_manifold needs a model with transform, which {type(model).__name__} does not have")
     mean, std = (np.asarray(part) for part in model.transform(X, return_std=True))
     i, j = _two(model, mean, dimensions)
     shown = None if y is None else np.asarray(y)
@@ -71,7 +71,7 @@ def latent_manifold(
 
 def _two(model: Any, mean: np.ndarray, dimensions: Any) -> tuple[int, int]:
     if mean.shape[1] < 2:
-        raise InputError("the model has one latent dimension, and a picture needs two: fit it with more")
+        raise InputError("the model has one latent dimension, but a picture needs two: fit it with more")
     if dimensions is None:
         latent = answers(model, "inverse_transform", "relevance_")
         weight = model.relevance_ if latent else mean.std(0)

@@ -1,4 +1,4 @@
-"""Maps over two columns: what is predicted, and how sure."""
+"""Maps over two columns: predictions and their uncertainty."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def maps_2d(
     target: str | None = None,
     ax: Any = None,
 ) -> np.ndarray:
-    """Two maps over two columns: mean and standard deviation; of a classifier, probabilities and their entropy.
+    """Two maps over two columns: mean and standard deviation; for a classifier, probabilities and their entropy.
 
     Arguments:
         model: a fitted regressor or classifier.
-        X, y: rows whose range is drawn over, as points; given ``y``, these have the colours of their targets, unless
-            there are other columns: the map is then about rows with one value of these, and the points are not.
-        columns: two columns of numbers, by name or number; may be left out where there are no others.
-        at: values of other columns; the median, or the most frequent value, of those left out.
+        X, y: rows, drawn as points, whose range the maps cover. With ``y``, points have the colours of their targets,
+            unless there are other columns: the map then holds for one value of these, and the points do not.
+        columns: two numeric columns, by name or number; may be omitted if there are no others.
+        at: values of other columns; by default the median or the most frequent value.
         of: "y" for observations, or "f" for the function without noise.
-        n_grid: values of each column.
-        target: the name of the target and its unit.
+        n_grid: the number of values of each column.
+        target: the name of the target, with its unit.
         ax: two Axes.
 
     Returns:
@@ -88,7 +88,7 @@ def _two(rows: PlotData, columns: Any, model: Any) -> tuple[int, int]:
     if columns is None:
         if len(rows.names) != 2:
             raise InputError(
-                f"maps_2d draws over two columns, but X has {len(rows.names)}: {', '.join(rows.names)}; choose "
+                f"maps_2d needs two columns, but X has {len(rows.names)}: {', '.join(rows.names)}; choose "
                 "columns=[…, …], and at={…: …} for the others"
             )
         columns = [0, 1]
@@ -97,15 +97,15 @@ def _two(rows: PlotData, columns: Any, model: Any) -> tuple[int, int]:
         raise InputError(f"columns must be two different columns of X, got {columns!r}")
     for j in chosen:
         if not rows.is_number(j, model):
-            raise InputError(f"columns: {rows.names[j]!r} is a category, and a map needs numbers: fix it by at={{…}}")
+            raise InputError(f"columns must be numeric, but {rows.names[j]!r} is a category: fix it by at={{…}}")
     return chosen[0], chosen[1]
 
 
 def _grid(rows: PlotData, axes: tuple[int, int], first: Any, second: Any, at: Mapping[Any, Any], model: Any) -> Any:
-    """All pairs of values, the first of them running fastest, and typical values of the other columns."""
+    """All pairs of values, the first running fastest, with typical values of the other columns."""
     given = {rows.position(column): value for column, value in at.items()}
     if set(given) & set(axes):
-        raise InputError("at must be about columns that are not drawn over")
+        raise InputError("at must name columns other than the two of the map")
     others = {j: rows.typical(j, model) for j in range(len(rows.names)) if j not in axes and j not in given}
     whole = rows.take(np.zeros(len(first) * len(second), dtype=int))
     pairs = np.meshgrid(first, second)
@@ -145,13 +145,13 @@ def _draw_classes(panels: Any, first: Any, second: Any, surfaces: list[np.ndarra
 
 
 def _draw_places(panels: Any, place: tuple[Any, Any]) -> None:
-    """Rows as points of no colour."""
+    """Draw rows as uncoloured points."""
     for panel in panels:
         panel.scatter(*place, c="white", s=9, edgecolors="black", linewidths=0.4)
 
 
 def _draw_labels(panels: Any, place: tuple[Any, Any], shown: np.ndarray, names: np.ndarray) -> None:
-    """Rows as points in the colours of their classes, with a legend."""
+    """Draw rows as points in the colours of their classes, with a legend."""
     for label, colour in zip(names, colours(len(names)), strict=True):
         own = shown == label
         for panel in panels:

@@ -1,4 +1,4 @@
-"""The rows that a picture shows, from arrays and frames alike: names, columns, and copies with a column replaced."""
+"""The rows in a picture, from arrays or frames: names, columns, and copies with a column replaced."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from stratagp.plotting.answers import answer, categories_of
 
 
 class PlotData:
-    """A table whose columns can be looked at and replaced.
+    """A table whose columns can be read and replaced.
 
     Arguments:
-        X: an array, or a pandas data frame.
-        model: whose names of columns are used where ``X`` has none.
+        X: an array or a pandas data frame.
+        model: supplies the column names if ``X`` has none.
     """
 
     def __init__(self, X: Any, model: Any = None) -> None:
         self.is_frame = is_pandas(X)
         if not self.is_frame and is_frame(X):
-            raise InputError(f"X must be an array or a pandas data frame, got {type(X).__name__}: X.to_pandas()")
+            raise InputError(f"X must be an array or a pandas data frame, got {type(X).__name__}: pass X.to_pandas()")
         self.X: Any = X if self.is_frame else np.asarray(X.detach().cpu() if isinstance(X, Tensor) else X)
         if len(self.X.shape) != 2 or not all(self.X.shape):
-            raise InputError(f"X must be a table (rows, columns) that is not empty, got shape {self.X.shape}")
+            raise InputError(f"X must be a non-empty table (rows, columns), got shape {self.X.shape}")
         given = X.columns if self.is_frame else answer(model, "feature_names_in_")
         self.names = [f"x{i}" for i in range(self.X.shape[1])] if given is None else [str(name) for name in given]
         if len(self.names) != self.X.shape[1]:
-            raise InputError(f"X has {self.X.shape[1]} columns, but the model has learnt from {len(self.names)}")
+            raise InputError(f"X has {self.X.shape[1]} columns, but the model was trained on {len(self.names)}")
 
     def __len__(self) -> int:
         return len(self.X)
 
     def position(self, column: Any) -> int:
-        """The number of a column that is given by its name or number."""
+        """The number of a column given by name or number."""
         if isinstance(column, str) and column in self.names:
             return self.names.index(column)
         whole = isinstance(column, (int, np.integer)) and not isinstance(column, bool)
         if whole and -len(self.names) <= column < len(self.names):
             return int(column) % len(self.names)
-        raise InputError(f"{column!r} is no column of X; its columns are {', '.join(self.names)}")
+        raise InputError(f"{column!r} is not a column of X; its columns are {', '.join(self.names)}")
 
     def column(self, j: int) -> np.ndarray:
         """The values of a column."""
@@ -61,14 +61,14 @@ class PlotData:
         return np.asarray(values)
 
     def is_number(self, j: int, model: Any = None) -> bool:
-        """Whether a column is a line (of numbers or dates) and no category, as the model has it where it says so."""
+        """Whether a column holds numbers or dates, not categories, by the model's own view if it has one."""
         categories = categories_of(model)
         if categories is not None:
             return not categories[j]
         return self.column(j).dtype.kind in "fiuM"
 
     def grid(self, j: int, count: int, margin: float = 0.0) -> np.ndarray:
-        """Values from the least to the greatest of a column, and a share ``margin`` of the way beyond."""
+        """Values from the least to the greatest of a column, extended by ``margin`` times that range."""
         values = self.column(j)
         if values.dtype.kind == "M":
             days = values[~np.isnat(values)].astype("datetime64[ns]").astype(np.int64)
@@ -77,7 +77,7 @@ class PlotData:
             return np.linspace(*ends, count).astype(np.int64).astype("datetime64[ns]")
         values = values.astype(float)
         if not np.isfinite(values).any():
-            raise InputError(f"X has no number in column {self.names[j]!r}")
+            raise InputError(f"X has no finite number in column {self.names[j]!r}")
         low, high = float(np.nanmin(values)), float(np.nanmax(values))
         return np.linspace(low - margin * (high - low), high + margin * (high - low), count)
 
@@ -86,7 +86,7 @@ class PlotData:
         return sorted({value for value in self.column(j).tolist() if value is not None and value == value}, key=str)
 
     def typical(self, j: int, model: Any = None) -> Any:
-        """The median of a column of numbers, the most frequent value of another."""
+        """The median of a column of numbers, the most frequent value of any other."""
         values = self.column(j)
         if self.is_number(j, model) and values.dtype.kind != "M":
             return float(np.nanmedian(values.astype(float)))
@@ -101,7 +101,7 @@ class PlotData:
         return found
 
     def replaced(self, values: dict[int, Any]) -> Any:
-        """The table with some columns replaced, each by a value or by one a row."""
+        """The table with some columns replaced, each by one value or one per row."""
         if not self.is_frame:
             table = self.X.astype(float) if self.X.dtype.kind in "iub" else self.X.copy()
             for j, column in values.items():
@@ -117,7 +117,7 @@ class PlotData:
 
 
 def _moment(value: Any) -> np.datetime64:
-    """A date, or a time in UTC where it has a zone; not a time where it is missing."""
+    """A date or time, in UTC if it has a zone; NaT if missing."""
     if is_missing(value):
         return np.datetime64("NaT", "us")
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
@@ -126,7 +126,7 @@ def _moment(value: Any) -> np.datetime64:
 
 
 def name_of(y: Any, target: str | None, otherwise: str = "y") -> str:
-    """What the axis of targets is called: as told, or by the name of a pandas series."""
+    """The label of the target axis: as given, or the name of a pandas series."""
     if target is not None:
         return target
     name = getattr(y, "name", None)
@@ -134,7 +134,7 @@ def name_of(y: Any, target: str | None, otherwise: str = "y") -> str:
 
 
 def numbers(y: Any, n: int, name: str = "y") -> np.ndarray:
-    """Targets as numbers, one a row."""
+    """Targets as numbers, one per row."""
     try:
         values = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y, dtype=float)
     except (TypeError, ValueError):
@@ -146,7 +146,7 @@ def numbers(y: Any, n: int, name: str = "y") -> np.ndarray:
 
 
 def labels(y: Any, n: int) -> np.ndarray:
-    """Classes, one a row."""
+    """Classes, one per row."""
     values = np.asarray(y)
     if values.shape != (n,):
         raise InputError(f"y must have one class for each of the {n} rows of X, got shape {values.shape}")

@@ -1,4 +1,4 @@
-"""How all pictures look: colours that colour-blind eyes tell apart, readable on light and dark grounds."""
+"""The look of all pictures: colours for colour-blind readers, legible on light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 
 from stratagp.errors import InputError
 
-# The palette of Okabe and Ito (2008) without black and yellow, which vanish on one of the two grounds.
+# The palette of Okabe and Ito (2008) without black and yellow, which vanish on one of the two backgrounds.
 BLUE, ORANGE, GREEN, PINK, SKY, AMBER = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"
 PALETTE = (BLUE, ORANGE, GREEN, PINK, SKY, AMBER)
-BAND = 0.3  # opacity of a band; those inside add to it
-LINES, MARKERS = ("-", "--", "-.", ":"), "os^DvP"  # which go with the colours, for eyes that see none
-_ENDS = 0.1, 0.85  # of a colour map; what lies beyond vanishes on a dark or on a light ground
-_LONG = 6  # entries of a legend
-_WIDTH, _HEIGHT = 4.8, 3.5  # inches of a panel
+BAND = 0.3  # opacity of a band; nested bands add up
+LINES, MARKERS = ("-", "--", "-.", ":"), "os^DvP"  # vary with the colours, for readers who see none
+_ENDS = 0.1, 0.85  # of a colour map; the rest vanishes on a dark or a light background
+_LONG = 6  # entries that make a legend long
+_WIDTH, _HEIGHT = 4.8, 3.5  # inches per panel
 
 
 def library(name: str = "matplotlib.pyplot") -> Any:
-    """A part of matplotlib, loaded when first asked for."""
+    """A part of matplotlib, loaded on first use."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -37,7 +37,7 @@ def one_axes(ax: Any) -> Any:
 
 
 def many_axes(ax: Any, count: int) -> np.ndarray:
-    """So many Axes, side by side where they are new."""
+    """``count`` Axes: those given, or new ones side by side."""
     if ax is None:
         rows, columns = -(-count // 3), min(count, 3)
         size = (_WIDTH * columns * 0.85, _HEIGHT * rows)
@@ -52,25 +52,25 @@ def many_axes(ax: Any, count: int) -> np.ndarray:
 
 
 def ink(ax: Any) -> Any:
-    """The colour of the axes' own text, which stands out from their ground."""
+    """The colour of the axes' own text, which stands out from the background."""
     return ax.xaxis.label.get_color()
 
 
 def colours(count: int) -> list[Any]:
-    """So many colours; of a colour map where the palette has too few."""
+    """``count`` colours, from a colour map if the palette has too few."""
     if count <= len(PALETTE):
         return list(PALETTE[:count])
     return list(library("matplotlib").colormaps["viridis"](np.linspace(*_ENDS, count)))
 
 
 def add_legend(ax: Any, **options: Any) -> None:
-    """A legend that lets the drawing shine through, where it stands least in the way; of two columns if it is long."""
+    """Add a translucent legend where it is least in the way, in two columns if it is long."""
     count = len(options.get("handles", ax.get_legend_handles_labels()[1]))
     ax.legend(fontsize="small", framealpha=0.6, ncols=2 if count > _LONG else 1, **options)
 
 
 def tidy_dates(axis: Any, values: np.ndarray) -> None:
-    """Short names of dates, which would run into one another."""
+    """Use short date labels, because long ones would overlap."""
     if values.dtype.kind == "M":
         dates = library("matplotlib.dates")
         axis.set_major_locator(dates.AutoDateLocator(maxticks=7))

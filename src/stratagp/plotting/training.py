@@ -18,7 +18,7 @@ def learning_curve(model: Any, *, what: str = "objective", against: str = "epoch
     """The objective, or the score of held-out rows, after each epoch; phases of training have their own colours.
 
     Arguments:
-        model: an estimator that has learnt by mini-batches (``histories_``).
+        model: an estimator trained by mini-batches (with ``histories_``).
         what: "objective", which training raises, or "score", the mean log density of held-out rows
             (``validation=0.1``).
         against: "epochs" or "seconds".
@@ -38,13 +38,13 @@ def learning_curve(model: Any, *, what: str = "objective", against: str = "epoch
     kept = histories_of(model)
     if not kept:
         raise InputError(
-            f"learning_curve needs a fitted model that has learnt by mini-batches, and {type(model).__name__} keeps no "
-            "history: closed forms are maximised by L-BFGS, whose end is in result_"
+            f"learning_curve needs a model trained by mini-batches, but {type(model).__name__} has no history: closed "
+            "forms are maximised by L-BFGS, whose result is in result_"
         )
     drawn = [each.values if what == "objective" else each.scores for each in kept]
     phases = [number for number, values in enumerate(drawn) if values]
     if not phases:
-        raise InputError(f"the model has no {what}: scores are kept by a fit with validation=0.1, or so")
+        raise InputError(f"the model has no {what}: to record scores, fit with validation=0.1, for example")
     ax, start = one_axes(ax), 0.0
     shades = colours(len(phases)) if len(phases) > 1 else [BLUE]
     for number, colour in zip(phases, shades, strict=True):
@@ -61,6 +61,6 @@ def learning_curve(model: Any, *, what: str = "objective", against: str = "epoch
 
 
 def histories_of(model: Any) -> list[Any]:
-    """What a model has kept of each phase of its training by mini-batches; nothing where there was none."""
+    """The histories of a model's training phases by mini-batches; empty if there were none."""
     result = answer(model, "result_")
     return list(answer(model, "histories_") or []) or ([result] if isinstance(result, History) else [])

@@ -1,4 +1,4 @@
-"""Posteriors ``q(v)``: beliefs about the whitened inducing values of latent functions. They know no kernel."""
+"""Posteriors ``q(v)``: beliefs about the whitened inducing values of latent functions, independent of any kernel."""
 
 from stratagp.posteriors.base import Posterior as Posterior
 from stratagp.posteriors.delta import Delta as Delta

@@ -15,8 +15,8 @@ from stratagp.types import Gaussian, Mixture
 class Posterior(Parameterised, ABC):
     """``q(v)`` for the whitened values ``v = L⁻¹u`` of ``q`` functions at ``m`` inducing points, prior ``N(0, I)``.
 
-    With ``A = L⁻¹ Kzx`` the function values at row ``n`` are ``aₙᵀv + N(0, kₙₙ − |aₙ|²)``: all that a posterior
-    needs to know of the kernel.
+    With ``A = L⁻¹ Kzx`` the function values at row ``n`` are ``aₙᵀv + N(0, kₙₙ − |aₙ|²)``: a posterior needs to know
+    nothing else about the kernel.
 
     >>> from stratagp.posteriors import FullGaussian
     >>> belief = FullGaussian(5, 2)

@@ -1,4 +1,4 @@
-"""A point in place of a distribution: maximum a posteriori for the whitened inducing values."""
+"""A point instead of a distribution: maximum a posteriori for the whitened inducing values."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from stratagp.types import Gaussian
 
 
 class Delta(Posterior):
-    """The inducing values are ``mean``, ``q m``, without doubt; it starts at zero.
+    """The inducing values are exactly ``mean``, ``q m``, which starts at zero.
 
-    A point has no finite divergence from a Gaussian, so :meth:`kl` is not one: it is the MAP penalty, and what an
-    objective makes of it is a log joint density rather than a bound on the evidence. Values of different posteriors can
-    therefore not be compared. Function values keep the variance that they have given the inducing values.
+    A point has no finite divergence from a Gaussian, so :meth:`kl` is not one: it is the MAP penalty, and an objective
+    with it is a log joint density rather than a bound on the evidence. Do not compare its values with those of other
+    posteriors. Function values keep their variance given the inducing values.
 
     >>> Delta(2).marginals(torch.tensor([[0.6], [0.0]]), torch.ones(1)).var.item()  # 1 − 0.6²
     0.6399999856948853
@@ -44,9 +44,9 @@ class Delta(Posterior):
         return (k - a.mT @ a).expand(len(self.mean), -1, -1)
 
     def kl(self) -> Float[Tensor, ""]:
-        """``½ |mean|² = −log N(mean; 0, I) − ½ q m log 2π``: the MAP penalty. It is no divergence."""
+        """``½ |mean|² = −log N(mean; 0, I) − ½ q m log 2π``: the MAP penalty, not a divergence."""
         return 0.5 * self.mean.double().square().sum()
 
     def draw(self, generator: torch.Generator | None = None) -> Float[Tensor, "q m"]:
-        """The point, always; the generator is not used."""
+        """Always the point; the generator is not used."""
         return self.mean.double().clone()

@@ -15,7 +15,7 @@ from stratagp.types import Gaussian
 class DiagonalGaussian(Posterior):
     """``q(vⱼ) = N(meanⱼ, diag scaleⱼ²)`` for each of ``q`` functions, independently; it starts at the prior.
 
-    Linear in ``m`` where the full Gaussian is quadratic. ``mean`` and ``scale`` are ``q m``; what is learnt is
+    Linear in ``m``, where the full Gaussian is quadratic. ``mean`` and ``scale`` are ``q m``; training moves
     ``log_scale``, so that scales stay positive.
 
     >>> posterior = DiagonalGaussian(2)

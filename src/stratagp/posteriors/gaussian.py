@@ -18,7 +18,7 @@ from stratagp.types import Gaussian
 class FullGaussian(Posterior):
     """``q(vⱼ) = N(meanⱼ, scaleⱼ scaleⱼᵀ)`` for each of ``q`` functions, independently; it starts at the prior.
 
-    ``mean`` is ``q m`` and ``scale`` ``q m m``, of which the part above the diagonal is not read.
+    ``mean`` is ``q m`` and ``scale`` ``q m m``, whose part above the diagonal is ignored.
 
     >>> posterior = FullGaussian(2)
     >>> posterior.kl().item()
@@ -58,7 +58,7 @@ class FullGaussian(Posterior):
 
 
 class _Divergence(torch.autograd.Function):
-    """``KL(N(mean, scale scaleᵀ) ‖ N(0, I))`` in one pass, its gradients ``mean`` and ``scale − diag(1/scale)`` too."""
+    """``KL(N(mean, scale scaleᵀ) ‖ N(0, I))`` and its gradients ``mean`` and ``scale − diag(1/scale)`` in one pass."""
 
     @staticmethod
     def forward(ctx: Any, mean: Tensor, scale: Tensor) -> Tensor:

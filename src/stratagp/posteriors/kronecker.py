@@ -22,9 +22,9 @@ from stratagp.types import Gaussian
 class KroneckerGaussian(Posterior):
     """``q(vⱼ) = N(meanⱼ, ⊗_d Tⱼ_d Tⱼ_dᵀ)`` for ``m = Π_d m_d`` points of a grid; it starts at the prior.
 
-    The last axis of the grid runs fastest. ``mean`` is ``q m`` and ``scales[d]`` ``q m_d m_d``, of which the part above
-    the diagonal is not read: ``m + Σ m_d²`` numbers a function in place of ``m + m²``. Only the product of the factors
-    is a fact; a number may move from one to another.
+    The last axis of the grid runs fastest. ``mean`` is ``q m`` and ``scales[d]`` ``q m_d m_d``, whose part above the
+    diagonal is ignored: ``m + Σ m_d²`` numbers per function instead of ``m + m²``. Only the product of the factors is
+    determined; a scale may move from one to another.
 
     Arguments:
         sizes: the number of points along each axis of the grid.
@@ -80,5 +80,5 @@ class KroneckerGaussian(Posterior):
 def _sizes(sizes: Any) -> tuple[int, ...]:
     whole = isinstance(sizes, Sequence) and all(isinstance(size, int) and size > 0 for size in sizes)
     if not whole or not sizes:
-        raise InputError(f"sizes must be the numbers of points along each axis of the grid, as [8, 5], got {sizes!r}")
+        raise InputError(f"sizes must be the number of points along each axis of the grid, like [8, 5], got {sizes!r}")
     return tuple(sizes)

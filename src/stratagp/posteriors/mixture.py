@@ -9,9 +9,9 @@ entropy give upper bounds on the divergence; with ``C_kl = S_k + S_l`` and ``d_k
     log ∫ √(qₖ qₗ) = −¼ d_klᵀ C_kl⁻¹ d_kl − ½ log|C_kl / 2| + ¼ log|Sₖ| + ¼ log|Sₗ|.
 
 The first (Gershman et al. 2012, AutoGP) is too low even for a single Gaussian, by ``½ (1 − log 2) = 0.153`` for each
-inducing value of each function, while a second mode can gain no more than ``log 2``: its bound on the evidence is worth
-comparing between mixtures of the same size only. The second (Kolchinsky and Tracey 2017) is exact both for equal
-components and for distant ones, at the same cost.
+inducing value of each function, while a second mode can gain no more than ``log 2``: use its bound on the evidence only
+to compare mixtures of the same size. The second (Kolchinsky and Tracey 2017) is exact both for equal components and for
+distant ones, at the same cost.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from stratagp.posteriors.sizes import check_sizes
 from stratagp.types import Gaussian, Mixture
 
 _BOUNDS = ("jensen", "bhattacharyya")
-_APART = 0.1  # standard deviation of the means at the start; equal components would stay equal
+_APART = 0.1  # initial standard deviation of the means; equal components would stay equal
 
 
 class MixturePosterior(Posterior):
-    """``q(v) = Σₖ πₖ Πⱼ N(meanₖⱼ, Sₖⱼ)``: all functions are in the same component, and independent within it.
+    """``q(v) = Σₖ πₖ Πⱼ N(meanₖⱼ, Sₖⱼ)``: all functions share a component and are independent within it.
 
     The components are one posterior ``components`` of ``k q`` functions, the functions of a component side by side; its
-    means start at ``N(0, 0.1²)`` (at zero, where there is one component), its covariances at the prior. The weights
+    means start at ``N(0, 0.1²)`` (at zero if there is one component), its covariances at the prior. The weights
     are ``softmax(logits)``.
 
     Arguments:
         m: the number of inducing values.
         q: the number of functions.
         n_components: K.
-        full: whether covariances are full matrices, or diagonal.
+        full: whether covariances are full matrices rather than diagonal.
         entropy: the bound on the entropy, "bhattacharyya" or (as in AutoGP) "jensen"; a single component needs none.
-        generator: where the starting means come from.
+        generator: the source of the initial means.
 
     >>> posterior = MixturePosterior(5, n_components=3, generator=torch.Generator().manual_seed(0))
     >>> posterior.marginals(torch.zeros(5, 2), torch.ones(2)).parts.mean.shape
@@ -104,7 +104,7 @@ class MixturePosterior(Posterior):
         return torch.tensordot(weights, within, 1) + (gaps.mT @ gaps).sum(0)
 
     def kl(self) -> Float[Tensor, ""]:
-        """``−E log p(v) − H``: exact for one component, else an upper bound, with a lower bound in place of ``H``."""
+        """``−E log p(v) − H``: exact for one component, otherwise an upper bound, from a lower bound on ``H``."""
         if len(self.logits) == 1:
             return self.components.kl()
         squares = self._apart(self.components.mean.double()).square().sum((1, 2)) + self._traces()
@@ -112,7 +112,7 @@ class MixturePosterior(Posterior):
         return cross - self._entropy()
 
     def draw(self, generator: torch.Generator | None = None) -> Float[Tensor, "q m"]:
-        """A draw from a component that is drawn by its weight."""
+        """A draw from a component chosen at random by weight."""
         weights = self.log_weights.detach().exp().cpu()
         chosen = int(torch.multinomial(weights, 1, generator=generator))
         return self.components.draw(generator).unflatten(0, (len(self.logits), -1))[chosen]
@@ -153,7 +153,7 @@ class MixturePosterior(Posterior):
         return values.unflatten(0, (len(self.logits), -1))
 
     def _each(self, values: Float[Tensor, "*shape"], axes: int) -> Float[Tensor, "*more"]:
-        """The same for each component, where each function has its own; what all share has ``axes`` axes."""
+        """Repeat values for each component if each function has its own; shared values have ``axes`` axes."""
         if values.dim() == axes:
             return values
         return values.expand(len(self.logits), *values.shape).flatten(0, 1)

@@ -1,4 +1,4 @@
-"""Checks for the parts of models, ours and yours: hand one a part and it asserts what that part must satisfy."""
+"""Checks for parts of models, ours and yours: pass a part, and the check asserts what it must satisfy."""
 
 from stratagp.testing.kernel import check_kernel as check_kernel
 from stratagp.testing.layer import check_layer as check_layer

@@ -1,4 +1,4 @@
-"""What every kernel must satisfy, as one function to call on it."""
+"""Checks what every kernel must satisfy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stratagp.kernels import Kernel
 def check_kernel(kernel: Kernel, x: Any, z: Any = None, *, gradients: bool = True, functions: bool = True) -> None:
     """Assert that a kernel is a covariance function and works in every model.
 
-    Checks symmetry, positive semi-definiteness, ``diag``, the formula ``plain`` where there is one, gradients of
+    Checks symmetry, positive semi-definiteness, ``diag``, the formula ``plain`` if there is one, gradients of
     parameters and inputs by finite differences, float32 against float64, the function axis, a round trip through
     ``state_dict``, and printing. The kernel is not changed.
 
@@ -62,7 +62,7 @@ def _check_matrix(kernel: Kernel, x: Any, z: Any) -> None:
 
 
 def _check_plain(kernel: Kernel, x: Any, z: Any) -> None:
-    """The formula that exported graphs hold, where the kernel has one."""
+    """Check the formula for exported graphs, if the kernel has one."""
     with torch.no_grad():
         try:
             plain = kernel.plain(x.double(), z.double()) if isinstance(x, Tensor) else None
@@ -80,7 +80,7 @@ def _check_definite(kernel: Kernel, matrix: Tensor) -> None:
 
 
 def _check_definite_nearby(kernel: Kernel, x: Tensor) -> None:
-    """Points between the given ones, near and far: a few rows alone seldom show that a kernel is indefinite."""
+    """Check points between the given ones, near and far: a few rows seldom show that a kernel is indefinite."""
     generator = torch.Generator().manual_seed(0)
     pairs = torch.randint(len(x), (2, 80), generator=generator)
     share = torch.rand(80, 1, generator=generator, dtype=torch.float64) ** 3
@@ -90,7 +90,7 @@ def _check_definite_nearby(kernel: Kernel, x: Tensor) -> None:
 
 
 def _check_smoothness(kernel: Kernel, x: Tensor) -> None:
-    """``E|f(x+h) − f(x)|²`` falls like ``h²`` for a differentiable process, like ``h`` for a rough one."""
+    """Check that ``E|f(x+h) − f(x)|²`` falls like ``h²`` for a differentiable process, not like ``h``."""
     if kernel.differentiable < 1:
         return
     with torch.no_grad():
@@ -130,7 +130,7 @@ def _check_input_gradients(kernel: Kernel, x: Tensor, z: Tensor) -> None:
     _gradcheck(lambda: kernel(x, z), [x, z], f"input gradients of {kernel}")
     kernel(x).sum().backward()
     assert x.grad is not None, f"{kernel} gives no gradient to its points"
-    assert x.grad.isfinite().all(), f"{kernel} has gradients that are not finite where points coincide"
+    assert x.grad.isfinite().all(), f"{kernel} has non-finite gradients where points coincide"
 
 
 def _check_single_precision(kernel: Kernel, x: Tensor, z: Tensor) -> None:
@@ -161,7 +161,7 @@ def _check_function_axis(kernel: Kernel, x: Any, z: Any) -> None:
             many(x, z)
         except RuntimeError as error:
             raise AssertionError(
-                f"the function axis: {kernel} does not broadcast parameters of shape (q, 1, 1) or (q, 1, d); write its "
+                f"the function axis: {kernel} does not broadcast parameters of shape (q, 1, 1) or (q, 1, d): write its "
                 f"formula so that they do, or check it with functions=False ({error})"
             ) from error
         own = [item.parameter for item in many.named_values()]
@@ -176,7 +176,7 @@ def _check_function_axis(kernel: Kernel, x: Any, z: Any) -> None:
         if isinstance(x, Tensor):
             points = torch.stack([x[: len(z)], z])
             expected = torch.stack([one(x, points[0]), other(x, points[1])])
-            _close(many(x, points), expected, scale, "points with a function axis are not used function by function")
+            _close(many(x, points), expected, scale, "points with a function axis are not matched to their functions")
 
 
 def _check_state(kernel: Kernel, x: Any) -> None:
@@ -186,11 +186,11 @@ def _check_state(kernel: Kernel, x: Any) -> None:
             parameter.add_(0.5)
         fresh.load_state_dict(kernel.state_dict())
         assert torch.equal(fresh(x), kernel(x)), f"{kernel} differs after a round trip through state_dict"
-    assert type(kernel).__name__ in repr(kernel) or kernel.parts, "a kernel's repr must show what it is"
+    assert type(kernel).__name__ in repr(kernel) or kernel.parts, "a kernel's repr must show its name"
 
 
 def _gradcheck(function: Callable[[], Tensor], leaves: Sequence[Tensor], what: str) -> None:
-    """Finite differences of a closure, on the scale of its values: gradcheck moves the leaves themselves, in place."""
+    """Check a closure by finite differences, on the scale of its values; gradcheck moves the leaves in place."""
     scale = float(function().detach().abs().max()) + 1e-300
     ok = gradcheck(lambda *_: function() / scale, leaves, atol=1e-5, rtol=1e-4, raise_exception=False)
     assert ok, f"{what} disagree with finite differences"

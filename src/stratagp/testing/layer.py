@@ -1,4 +1,4 @@
-"""What every layer must satisfy, as one function to call on it."""
+"""Checks what every layer must satisfy."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from stratagp.types import Gaussian
 
 
 def check_layer(layer: Layer, x: Float[Tensor, "n d"], n_draws: int = 4000, tolerance: float = 5.0) -> None:
-    """Assert that a layer's belief, cost and draws fit together.
+    """Assert that a layer's belief, cost and draws are consistent.
 
     Whole functions drawn from the layer have the mean and variance of its belief at every row (within ``tolerance``
-    standard errors); a drawn function gives the same values when asked again and for rows alone; sample axes pass
-    through; the cost is a finite number, not negative, and gradients are finite.
+    standard errors); a drawn function gives the same values in each call and for single rows; sample axes pass
+    through; the cost is finite and not negative, and gradients are finite.
 
     >>> from stratagp import kernels as k
     >>> from stratagp.layers import Inducing

@@ -1,4 +1,4 @@
-"""What every likelihood must satisfy, as one function to call on it."""
+"""Checks what every likelihood must satisfy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stratagp.types import Gaussian
 
 _BATCHES, _PAIRS = 10, 2_500
 _LEVELS = (0.1, 0.5, 0.9)
-_LITTLE = 0.02  # of the variance of the belief, where 1/p is sampled, or less where log p varies by more than a tenth
+_LITTLE = 0.02  # of the belief's variance for samples of 1/p, or less if log p varies by more than a tenth
 
 
 def check_likelihood(
@@ -24,14 +24,14 @@ def check_likelihood(
     support: Float[Tensor, " k"] | None = None,
     discrete: bool = False,
 ) -> None:
-    """Assert that a likelihood's density, moments and integrals agree with sampling and with one another.
+    """Assert that a likelihood's density, moments and integrals agree with samples and with each other.
 
     With no variance the three integrals ``E log p``, ``log E p`` and ``log E 1/p`` are those of ``log_prob`` itself.
     With variance they and the predictive moments agree with 50,000 seeded samples of the latent values, to six of
-    their standard errors (the third for a smaller variance, since ``1/p`` has heavy tails), and with one latent
+    their standard errors (the third for a smaller variance, because ``1/p`` has heavy tails), and with one latent
     function also with a fine grid; Jensen's inequality holds; :class:`Sampled` has the same expectation; gradients are
-    finite. Where there is ``sample``, its draws have the moments of ``moments`` and the probabilities of ``cdf``, and
-    stay below ``quantiles`` as often as these say. With ``support``, the density sums to one and has the moments of
+    finite. If there is ``sample``, its draws have the moments of ``moments`` and the probabilities of ``cdf``, and
+    stay below ``quantiles`` as often as they should. With ``support``, the density sums to one and has the moments of
     ``moments``.
 
     Arguments:
@@ -39,13 +39,13 @@ def check_likelihood(
         y: valid observations ``n p``, in the precision of ``q`` (float64 is best).
         q: a belief about the latent values, ``n q``.
         support: a fine grid over all values that one output can take, for likelihoods with one output.
-        discrete: whether ``support`` lists single values (counts, classes), not a grid of a continuous variable.
+        discrete: whether ``support`` lists single values (counts, classes) rather than a grid of a continuous variable.
 
     >>> from stratagp.likelihoods import Poisson
     >>> q = Gaussian(torch.zeros(3, 1, dtype=torch.float64), torch.ones(3, 1, dtype=torch.float64))
     >>> check_likelihood(Poisson(), torch.tensor([[0.0], [1.0], [3.0]], dtype=torch.float64), q)
     """
-    assert y.dim() == 2, f"y must be (n, p), got shape {tuple(y.shape)}; one output is y[:, None]"
+    assert y.dim() == 2, f"y must be (n, p), got shape {tuple(y.shape)}: for one output use y[:, None]"
     _check_certain(likelihood, y, Gaussian(q.mean, torch.zeros_like(q.var)))
     _check_jensen(likelihood, y, q)
     with torch.no_grad():
@@ -107,9 +107,9 @@ def _check_grid(likelihood: Likelihood, y: Tensor, q: Gaussian) -> None:
     weights = (-0.5 * points.square()).exp().squeeze(-1)
     weights = weights / weights.sum()
     values = likelihood.log_prob(y, q.sample(points))
-    _close(likelihood.expected_log_prob(y, q), (weights * values).sum(0), "E log p is not that of a fine grid", 1e-3)
+    _close(likelihood.expected_log_prob(y, q), (weights * values).sum(0), "E log p differs from a fine grid's", 1e-3)
     predictive = (weights.log() + values).logsumexp(0)
-    _close(likelihood.log_predictive(y, q), predictive, "log E p is not that of a fine grid", 1e-3)
+    _close(likelihood.log_predictive(y, q), predictive, "log E p differs from a fine grid's", 1e-3)
 
 
 def _check_density(likelihood: Likelihood, f: Tensor, support: Tensor, discrete: bool) -> None:
@@ -124,20 +124,20 @@ def _check_density(likelihood: Likelihood, f: Tensor, support: Tensor, discrete:
 
 
 def _check_draws(likelihood: Likelihood, q: Gaussian) -> None:
-    """Draws for known latent values against ``moments`` and ``cdf``, draws under the belief against ``quantiles``."""
+    """Compare draws at known latent values with ``moments`` and ``cdf``, draws under the belief with ``quantiles``."""
     generator = torch.Generator().manual_seed(2)
     given = likelihood.moments(q.mean)
     f = q.mean.expand(2 * _PAIRS, *q.mean.shape)
     draws = [likelihood.sample(f, generator) for _ in range(_BATCHES)]
     coded = [_coded(likelihood, t, given.mean) for t in draws]
-    _agree(given.mean, [t.mean(0) for t in coded], "the mean of moments(), beside that of sample(),")
+    _agree(given.mean, [t.mean(0) for t in coded], "the mean of moments(), compared with sample(),")
     squares = [(t - given.mean).square().mean(0) for t in coded]
-    _agree(given.var, squares, "the variance of moments(), beside that of sample(),")
+    _agree(given.var, squares, "the variance of moments(), compared with sample(),")
     if not _has(lambda: likelihood.cdf(draws[0][0], q.mean)):
         return
     for deviations in (-1.0, 0.0, 1.0):
         t = given.mean + deviations * given.var.sqrt()
-        _agree(likelihood.cdf(t, q.mean), [(d <= t).to(t).mean(0) for d in draws], "cdf(), beside sample(),")
+        _agree(likelihood.cdf(t, q.mean), [(d <= t).to(t).mean(0) for d in draws], "cdf(), compared with sample(),")
     _check_quantiles(likelihood, q, torch.cat([likelihood.sample(f, generator) for f in _batches(q)]))
 
 
@@ -145,11 +145,11 @@ def _check_quantiles(likelihood: Likelihood, q: Gaussian, draws: Tensor) -> None
     for level, t in zip(_LEVELS, likelihood.quantiles(q, _LEVELS), strict=True):
         under, upto = ((draws < t).to(t).mean(0), (draws <= t).to(t).mean(0))
         outside = float(torch.maximum(under - level, level - upto).max())
-        assert outside <= 0.01, f"the quantile of level {level} is that of a level off by {outside:.2g}"
+        assert outside <= 0.01, f"the quantile of level {level} is off by {outside:.2g} in probability"
 
 
 def _coded(likelihood: Likelihood, drawn: Tensor, mean: Tensor) -> Tensor:
-    """Labels of classes as one-of-c, as ``moments`` has them."""
+    """Class labels in one-hot coding, as in ``moments``."""
     if likelihood.discrete and drawn.shape[-1] == 1 < mean.shape[-1]:
         return torch.nn.functional.one_hot(drawn.squeeze(-1).long(), mean.shape[-1]).to(mean)
     return drawn

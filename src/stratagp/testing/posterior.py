@@ -1,4 +1,4 @@
-"""What every posterior must satisfy, as one function to call on it."""
+"""Checks what every posterior must satisfy."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from stratagp.types import Gaussian, Mixture
 
 
 def check_posterior(posterior: Posterior, n_draws: int = 5_000, tolerance: float = 5.0) -> None:
-    """Assert that a posterior's marginals, cost and draws fit together.
+    """Assert that a posterior's marginals, cost and draws are consistent.
 
-    At random projections the marginals have the mean and variance of draws carried there (to ``tolerance`` standard
+    At random projections the marginals have the mean and variance of projected draws (to ``tolerance`` standard
     errors), whether the projection is shared or given for each function, and in float32 as in float64. The cost is
-    finite and that of the Gaussian with the moments of the draws; for a mixture it is at least that, since no
+    finite and equals that of the Gaussian with the draws' moments; for a mixture it is at least that, because no
     distribution with these moments costs less; for a point, whose draws are all the same, it is ``½ |v|²``. A posterior
-    with a ``covariance`` of rows has its marginals on the diagonal. Gradients are finite, and reach every free
+    with a ``covariance`` of rows has its marginals on the diagonal. Gradients are finite and reach every free
     parameter. Best for a few inducing values, away from the prior.
 
     >>> from stratagp.posteriors import FullGaussian
@@ -33,7 +33,7 @@ def check_posterior(posterior: Posterior, n_draws: int = 5_000, tolerance: float
     mean, var = _moments(belief)
     assert mean.shape == var.shape == (4, q), f"marginals must be n q = {(4, q)}, got {tuple(mean.shape)}"
     own = _moments(posterior.marginals(a.expand(q, -1, -1), kdiag.expand(q, -1)))
-    torch.testing.assert_close(own, (mean, var), msg="the same projection, for each function, changes the marginals")
+    torch.testing.assert_close(own, (mean, var), msg="repeating the projection for each function changes the marginals")
     single = _moments(posterior.marginals(a.float(), kdiag.float()))
     assert single[0].dtype == torch.float32, "marginals must be in the precision of the projection"
     torch.testing.assert_close(tuple(t.double() for t in single), (mean, var), rtol=1e-3, atol=1e-3)
@@ -46,7 +46,7 @@ def check_posterior(posterior: Posterior, n_draws: int = 5_000, tolerance: float
     for name, parameter in posterior.named_parameters():
         if parameter.requires_grad:
             assert parameter.grad is not None, f"{name} gets no gradient"
-            assert bool(parameter.grad.isfinite().all()), f"{name} gets a gradient that is not finite"
+            assert bool(parameter.grad.isfinite().all()), f"{name} gets a non-finite gradient"
 
 
 def _check_draws(draws: Tensor, a: Tensor, kdiag: Tensor, mean: Tensor, var: Tensor, tolerance: float) -> None:
@@ -66,15 +66,15 @@ def _check_cost(cost: Tensor, draws: Float[Tensor, "s q m"], mixture: bool, tole
     value = float(cost.detach())
     assert 0 <= value + 1e-9 < float("inf"), f"kl() must be finite and not negative, got {value}"
     expected, slack = _cost_of_moments(draws.flatten(1), tolerance)
-    assert value >= expected - slack, f"kl() is {value:.4g}, but the moments of the draws cost {expected:.4g} at least"
+    assert value >= expected - slack, f"kl() is {value:.4g}, but the moments of the draws cost at least {expected:.4g}"
     assert mixture or value <= expected + slack, f"kl() is {value:.4g}, but draws have the cost {expected:.4g}"
 
 
 def _cost_of_moments(draws: Float[Tensor, "s d"], tolerance: float) -> tuple[float, float]:
-    """``KL(N(mean, covariance) ‖ N(0, I))`` with the moments of the draws, and how far it may be off.
+    """``KL(N(mean, covariance) ‖ N(0, I))`` with the moments of the draws, and its tolerance.
 
     A draw changes it by ``½ (|v|² − (v − mean)ᵀ covariance⁻¹ (v − mean))``, to first order; at the prior, where that
-    is nothing, twice the cost is a χ² of as many degrees as there are moments, divided by the number of draws.
+    vanishes, twice the cost is χ² with as many degrees as there are moments, divided by the number of draws.
     """
     s, d = draws.shape
     mean, gaps = draws.mean(0), draws - draws.mean(0)

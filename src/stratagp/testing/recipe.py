@@ -1,4 +1,4 @@
-"""What every recipe must satisfy: its model answers each question, and the answers agree with one another."""
+"""Checks what every recipe must satisfy: its model answers every question, and the answers agree."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _DRAWS = 4000
 
 
 def check_recipe(recipe: Recipe, rows: Rows | None = None, chunk_tolerance: float = 1e-8) -> Fitted:
-    """Learn from small data, assert what the contract says about the fitted model, and return it.
+    """Fit a recipe to small data, assert that the model meets the contract, and return it.
 
     - ``predictive`` has finite means and positive variances; noise only adds to the variance of the function.
-    - Quantiles and the distribution function are each other's inverse, and its slope is the density.
-    - Draws have the mean and variance that are said.
-    - Rows predicted in parts are predicted as together, and a second fit with the same seed gives the same model.
+    - Quantiles and the distribution function are inverse to each other, and the slope of the latter is the density.
+    - Draws have the predicted mean and variance.
+    - Rows get the same predictions in parts as together, and a second fit with the same seed gives the same model.
     - Probabilities of classes are positive and sum to one.
 
     Arguments:
-        recipe: for kernels, bound to two columns.
-        rows: what it learns from; 40 rows of two columns with one target where it is left out.
-        chunk_tolerance: by how much rows predicted alone may differ.
+        recipe: the recipe to check; if it has a kernel, bound to two columns.
+        rows: the data; by default 40 rows of two columns with one target.
+        chunk_tolerance: by how much rows predicted separately may differ.
 
     >>> from stratagp import kernels as k
     >>> from stratagp.recipes.exact import ExactRecipe
@@ -55,7 +55,7 @@ def _check_numbers(found: Predictive, model: Fitted, x: object, y: np.ndarray) -
     assert (found.var > 0).all(), "variances must be positive"
     if not found.discrete:
         for level, values in zip(_LEVELS, found.quantile(_LEVELS), strict=True):
-            np.testing.assert_allclose(found.cdf(values), level, atol=1e-5, err_msg="cdf(quantile(level)) is the level")
+            np.testing.assert_allclose(found.cdf(values), level, atol=1e-5, err_msg="cdf(quantile(level)) is not level")
         _check_density(found, y)
     drawn = found.sample(_DRAWS, torch.Generator().manual_seed(0))
     error = 6 * np.sqrt(found.var / _DRAWS)
@@ -64,13 +64,13 @@ def _check_numbers(found: Predictive, model: Fitted, x: object, y: np.ndarray) -
 
 
 def _check_density(found: Predictive, y: np.ndarray) -> None:
-    """``exp(log_density)`` is the slope of the distribution function, for one target."""
+    """Check that ``exp(log_density)`` is the slope of the distribution function, for one target."""
     if y.shape[1] > 1:
         return
     step = 1e-4 * np.sqrt(found.var)
     slope = (found.cdf(y + step) - found.cdf(y - step)) / (2 * step)
     np.testing.assert_allclose(
-        np.exp(found.log_density(y)), slope, rtol=1e-3, atol=1e-6, err_msg="the density is the slope of the cdf"
+        np.exp(found.log_density(y)), slope, rtol=1e-3, atol=1e-6, err_msg="the density must be the slope of the cdf"
     )
 
 

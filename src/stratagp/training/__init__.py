@@ -1,4 +1,4 @@
-"""Training: optimisers and samplers that see an objective as a callable, and the choice of inducing points."""
+"""Training: optimisers and samplers of any objective given as a callable, and the choice of inducing points."""
 
 from stratagp.training.checkpoint import appearing as appearing
 from stratagp.training.curvature import Hyperparameter as Hyperparameter

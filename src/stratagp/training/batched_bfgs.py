@@ -1,14 +1,14 @@
 """BFGS for many small problems of one kind at once: row ``i`` minimises its own ``f(xᵢ, i)`` of a few numbers.
 
-Each row has an inverse curvature ``H``, a direction ``d = −H∇f`` and a step ``t`` of its own. A sweep evaluates
+Each row has its own inverse curvature ``H``, direction ``d = −H∇f`` and step ``t``. A sweep evaluates
 ``f(x + t d)`` of all rows that are not done yet, in batches. A row whose step is good moves, and with
 ``s = t d``, ``y`` the change of the gradient and ``ρ = 1/sᵀy``
 
     H ← (I − ρ s yᵀ) H (I − ρ y sᵀ) + ρ s sᵀ        where sᵀy > 0;
 
-a row whose step is bad tries a shorter one in the next sweep. So no row waits for another, nor depends on it but by
-rounding. A step is good where ``f`` falls by a share of what its slope promises (Armijo). Close to a minimum, where
-rounding hides how ``f`` falls, it is good where the slope at its end is less steep (Hager and Zhang 2005).
+a row whose step is bad tries a shorter one in the next sweep. So no row waits for another or, except by rounding,
+depends on it. A step is good if ``f`` falls by a fraction of what its slope promises (Armijo). Close to a minimum,
+where rounding hides the decrease, it is good if the slope at its end is less steep (Hager and Zhang 2005).
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-Rowwise = Callable[[Tensor, Tensor], Tensor]  # points k p and the numbers of their rows k, to values k
+Rowwise = Callable[[Tensor, Tensor], Tensor]  # maps points k p and their row numbers k to values k
 
 _SHARE = 1e-4  # of the promised decrease
 _ROUNDING = 1e-8  # relative rises of f that may be rounding
-_LEFT = 0.8  # of the slope at the start of a step, that the slope at its end may have
+_LEFT = 0.8  # largest slope at the end of a step, relative to that at its start
 _SHORTEST = 1e-12  # steps, relative to x, below which a row is done
-_FLAT = (
-    1e-2  # the gradient at which a row that rounding stops is at a minimum all the same, for curvatures of about one
-)
+_FLAT = 1e-2  # gradient below which a row stopped by rounding counts as a minimum, for curvatures of about one
 
 
 class RowMinima(NamedTuple):
@@ -40,7 +38,7 @@ class RowMinima(NamedTuple):
 
 
 class _Problems(NamedTuple):
-    """The state of some rows; ``H`` is the identity up to the first step, where ``fresh``."""
+    """The state of some rows; ``H`` is the identity before the first step, while ``fresh``."""
 
     x: Float[Tensor, "n p"]
     value: Float[Tensor, " n"]
@@ -54,14 +52,14 @@ class _Problems(NamedTuple):
 def minimise_rows(
     f: Rowwise, start: Float[Tensor, "n p"], max_sweeps: int = 200, tolerance: float = 1e-8, size: int = 4096
 ) -> RowMinima:
-    """The minimum of each row from its start, by at most ``max_sweeps`` evaluations of it.
+    """The minimum of each row from its start, in at most ``max_sweeps`` evaluations.
 
     Arguments:
-        f: a function of points ``k p`` and the numbers of their rows ``k`` with the values ``k``, differentiable.
-        start: finite starting points; coordinates in which the curvature is of the order of one suit best.
+        f: a differentiable function of points ``k p`` and their row numbers ``k``, with values ``k``.
+        start: finite starting points; best in coordinates with curvatures of the order of one.
         max_sweeps: evaluations of a row after the first.
-        tolerance: a row is done where no entry of its gradient is above it, or no step makes it better.
-        size: how many rows are evaluated at once.
+        tolerance: a row is done when no entry of its gradient exceeds it, or no step improves it.
+        size: the number of rows evaluated at once.
 
     >>> centre = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> minimise_rows(lambda x, i: (x - centre[i]).square().sum(1), torch.zeros(2, 2)).x
@@ -91,7 +89,7 @@ def minimise_rows(
 def _evaluate(
     f: Rowwise, x: Float[Tensor, "n p"], rows: Int[Tensor, " n"], size: int
 ) -> tuple[Float[Tensor, " n"], Float[Tensor, "n p"]]:
-    """Values and gradients, a bounded number of rows at a time: the gradient of a sum has that of each term."""
+    """Values and gradients, a bounded number of rows at a time: the gradient of a sum contains that of each term."""
     values, gradients = [], []
     for points, numbers in zip(x.split(size), rows.split(size), strict=True):
         free = points.detach().requires_grad_()
@@ -111,7 +109,7 @@ def _sweep(f: Rowwise, old: _Problems, rows: Int[Tensor, " n"], size: int) -> _P
     good = _is_good(old, value, gradient, slope)
     H, fresh = _updated(old, moved, gradient - old.gradient)
     direction = -(H @ gradient[..., None]).squeeze(-1)
-    lost = (direction * gradient).sum(1) >= 0  # by rounding
+    lost = (direction * gradient).sum(1) >= 0  # a direction spoilt by rounding
     direction = torch.where(lost[:, None], -gradient, direction)
     H = torch.where(lost[:, None, None], torch.eye(H.shape[-1]).to(H), H)
     step = torch.where(fresh | lost, 1 / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1), 1.0)
@@ -128,16 +126,16 @@ def _is_good(old: _Problems, value: Tensor, gradient: Tensor, slope: Tensor) -> 
 
 
 def _shorter(old: _Problems, value: Tensor, slope: Tensor) -> Float[Tensor, " n"]:
-    """The minimum of the parabola through what is known, between a tenth and a half of the step that failed."""
+    """The minimum of the fitted parabola, between a tenth and a half of the failed step."""
     rise = value - old.value - old.step * slope
-    parabola = torch.nan_to_num(-slope * old.step / (2 * rise), nan=0.1)  # not finite: a point out of reach
+    parabola = torch.nan_to_num(-slope * old.step / (2 * rise), nan=0.1)  # not finite: the point was invalid
     return old.step * parabola.clamp(0.1, 0.5)
 
 
 def _updated(
     old: _Problems, s: Float[Tensor, "n p"], y: Float[Tensor, "n p"]
 ) -> tuple[Float[Tensor, "n p p"], Bool[Tensor, " n"]]:
-    """``H`` after a step, and whether it still is the identity; the first starts from ``(sᵀy/yᵀy) I``."""
+    """``H`` after a step, and whether it is still the identity; the first update starts from ``(sᵀy/yᵀy) I``."""
     curvature, square = (s * y).sum(1), y.square().sum(1)
     usable = curvature > 1e-10 * (s.square().sum(1) * square).sqrt()
     safe = torch.where(usable, curvature, 1.0)

@@ -1,10 +1,10 @@
-"""Training that survives: its state is left in a folder now and then, and the same call goes on from there.
+"""Training that can be resumed: it saves its state to a folder now and then, and the same call continues from there.
 
 A *stage* is one call of :func:`~stratagp.training.loop.train`; a fit may have several. Each has one file of tensors
 (safetensors) with its numbers as JSON in the header: parameters, the optimiser, the last good and the best state,
-generators, the place in the data. It is written beside the last one, flushed to the disk and renamed, so that a process
-killed at any moment leaves a whole file. A fit that is called again restores the ends of the stages that are over,
-and goes on in the one that is not, to the same bits as if nothing had happened, with one process and as many threads.
+generators, the position in the data. It is written beside the last one, flushed to disk and renamed, so a process
+killed at any moment leaves a complete file. When a fit is called again, it restores the ends of finished stages and
+continues the unfinished one, to the same bits as if nothing had happened, given one process and as many threads.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from stratagp.training.progress import Meter
 from stratagp.training.run import Best, Run
 from stratagp.training.world import World
 
-EXIT_CODE = 128 + signal.SIGTERM  # of a process that was asked to end, and has saved its state
-_COPIES = 6  # of all tensors, at most: values, two moments, the good state with its own, the best one
+EXIT_CODE = 128 + signal.SIGTERM  # of a process that was asked to end and has saved its state
+_COPIES = 6  # of all tensors, at most: values, two moments, the good state and its moments, the best one
 _FORMAT = 1
 
 
 class Checkpoint:
-    """A folder in which a fit leaves its state.
+    """A folder in which a fit saves its state.
 
     Arguments:
-        folder: made if it is not there. Another fit needs another folder.
-        every: seconds from one save to the next.
+        folder: created if necessary. Each fit needs its own folder.
+        every: seconds between saves.
 
     >>> import tempfile
     >>> from stratagp.training.loop import train
@@ -69,24 +69,24 @@ class Checkpoint:
 
     def __init__(self, folder: str | os.PathLike[str], every: float = 60.0) -> None:
         if not every >= 0:
-            raise InputError(f"every must be a number of seconds between two saves, not negative, got {every!r}")
+            raise InputError(f"every must be a number of seconds ≥ 0, got {every!r}")
         self.folder, self.every = Path(folder), every
         self._stages = 0
         self.world.by_first(lambda: _check_writable(self.folder))
 
     @property
     def world(self) -> World:
-        """The processes that have joined by now, of whom the first writes."""
+        """The processes that have joined so far; the first one writes."""
         return World()
 
     def begin(self, settings: dict[str, Any]) -> None:
-        """Note what is fitted, or refuse a folder that holds the state of something else."""
+        """Record the settings of the fit; refuse a folder with the state of a different fit."""
         self._stages = 0
-        self.world.by_first(lambda: _check_writable(self.folder))  # the first of all that have joined since
+        self.world.by_first(lambda: _check_writable(self.folder))  # the first of all processes that have joined
         self.world.by_first(lambda: self._begin(settings))
 
     def settings(self) -> dict[str, Any]:
-        """What an earlier fit has noted; nothing where there was none."""
+        """The settings of an earlier fit; empty if there was none."""
         found: dict[str, Any] = self.world.by_first(self._noted)
         return found
 
@@ -95,7 +95,7 @@ class Checkpoint:
         try:
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         except ValueError as error:
-            raise InputError(f"checkpoint: {path} is damaged ({error}): give another folder") from error
+            raise InputError(f"checkpoint: {path} is damaged ({error}): use another folder") from error
         return found
 
     def _begin(self, settings: dict[str, Any]) -> None:
@@ -103,12 +103,12 @@ class Checkpoint:
         before, given = self._noted(), json.loads(text)
         if before:
             other = sorted(key for key in before.keys() | given.keys() if before.get(key) != given.get(key))
-            if "seed" in other:  # which rows are held out, and the sample, follow from it
+            if "seed" in other:  # it decides which rows are held out, and the sample
                 other = [key for key in other if key != "data"]
             if other:
                 raise InputError(
-                    f"checkpoint: {self.folder} holds another fit, with other {', '.join(other)}: give the same "
-                    "arguments to go on with it, or another folder"
+                    f"checkpoint: {self.folder} holds another fit, which differs in {', '.join(other)}: use the same "
+                    "arguments to continue it, or another folder"
                 )
         else:
             write_whole(path, text.encode())
@@ -140,7 +140,7 @@ class Stage:
         self._saved = time.monotonic()
 
     def restore(self, show: Meter) -> bool:
-        """Go on from where a file was left, if there is one; whether the stage is over."""
+        """Continue from a saved file, if there is one; returns whether the stage is over."""
         content = self.world.by_first(lambda: self.path.read_bytes() if self.path.exists() else None)
         if content is None:
             self.world.by_first(self._check_space)
@@ -148,8 +148,8 @@ class Stage:
         tensors, state = _parsed(content, self.path)
         if state["fits"] != self.fits:
             raise InputError(
-                f"checkpoint: {self.path} is of a training with other data, length or model: give the same arguments "
-                "to go on with it, or another folder"
+                f"checkpoint: {self.path} is from training with other data, length or model: use the same arguments "
+                "to continue it, or another folder"
             )
         fill(self.tensors, tensors, "module")
         for i, generator in enumerate(self.generators):
@@ -167,12 +167,12 @@ class Stage:
         return False
 
     def maybe_save(self, show: Meter) -> None:
-        """Save, if the last time is long ago."""
+        """Save if the last save was long enough ago."""
         if time.monotonic() - self._saved >= self.every:
             self.save(show)
 
     def save(self, show: Meter, over: bool = False) -> None:
-        """Leave the state in the file; where that fails, the last one stays, and a warning says so."""
+        """Write the state to the file; if that fails, warn and keep the last file."""
         self._saved = time.monotonic()
         if not self.world.is_first:
             return
@@ -180,13 +180,13 @@ class Stage:
             write_whole(self.path, self._content(show, over))
         except OSError as error:
             warnings.warn(
-                f"checkpoint: {self.path} could not be written ({error}); the last good one is kept, training goes on",
+                f"checkpoint: {self.path} could not be written ({error}); training continues and keeps the last one",
                 RuntimeWarning,
                 stacklevel=4,
             )
 
     def _content(self, show: Meter, over: bool) -> bytes:
-        """The file as bytes; of a stage that is over, no more than where it ended."""
+        """The file as bytes; for a finished stage, only its end."""
         tensors = {f"module.{i}": tensor.detach() for i, tensor in enumerate(self.tensors)}
         tensors |= {f"generator.{i}": generator.get_state() for i, generator in enumerate(self.generators)}
         tensors["generator"] = torch.get_rng_state()
@@ -209,13 +209,13 @@ class Stage:
         if free < 2 * need:  # the new file is written beside the old one
             raise InputError(
                 f"checkpoint: {self.path.parent} has {free / 1e6:,.0f} MB left, but two files of up to "
-                f"{need / 1e6:,.0f} MB may be needed: free some space, or give another folder"
+                f"{need / 1e6:,.0f} MB may be needed: free some space or use another folder"
             )
 
 
 @contextmanager
 def termination(wanted: bool) -> Iterator[list[bool]]:
-    """A box that a SIGTERM puts a True in, as long as this lasts and is ``wanted``, instead of ending the process."""
+    """A list to which SIGTERM appends True instead of ending the process, inside this context and if ``wanted``."""
     box: list[bool] = []
     if not wanted or threading.current_thread() is not threading.main_thread():
         yield box
@@ -228,14 +228,14 @@ def termination(wanted: bool) -> Iterator[list[bool]]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that whoever looks finds the old one or the new one, whole, even after a crash."""
+    """Write a file atomically: readers find the whole old or the whole new one, even after a crash."""
     with appearing(path) as beside:
         beside.write_bytes(content)
 
 
 @contextmanager
 def appearing(path: Path) -> Iterator[Path]:
-    """A path beside ``path`` to write to; it takes the place of ``path`` at the end, if all went well.
+    """A path beside ``path`` to write to; it replaces ``path`` at the end, if all went well.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -255,7 +255,7 @@ def appearing(path: Path) -> Iterator[Path]:
 
 
 def _flush(path: Path) -> None:
-    """Wait until a file or folder is on the disk."""
+    """Wait until a file or folder is on disk."""
     opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -269,7 +269,7 @@ def all_tensors(module: nn.Module) -> list[Tensor]:
 
 
 def generators(module: nn.Module, batches: BatchStream | None = None) -> list[torch.Generator]:
-    """All sources of random numbers that parts of a module hold, and that of the shuffles, each once."""
+    """All random generators in a module, and that of the shuffles, each once."""
     held = [value for part in module.modules() for value in vars(part).values() if isinstance(value, torch.Generator)]
     held += [] if batches is None else [batches.generator]
     return list({id(generator): generator for generator in held}.values())
@@ -279,10 +279,10 @@ def _check_writable(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / ".writable", b"")
-        for left in (folder / ".writable", *folder.glob(".*.safetensors.*")):  # by a process killed while it wrote
+        for left in (folder / ".writable", *folder.glob(".*.safetensors.*")):  # left by a process killed while writing
             left.unlink(missing_ok=True)
     except OSError as error:
-        raise InputError(f"checkpoint: the folder {folder} cannot be written to ({error}): give another") from error
+        raise InputError(f"checkpoint: the folder {folder} is not writable ({error}): use another folder") from error
 
 
 def _parsed(content: bytes, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -291,7 +291,7 @@ def _parsed(content: bytes, path: Path) -> tuple[dict[str, Tensor], dict[str, An
         size = int.from_bytes(content[:8], "little")
         state = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["state"])
     except (SafetensorError, ValueError, KeyError) as error:
-        raise InputError(f"checkpoint: {path} is damaged ({error}): remove it to start that stage anew") from error
+        raise InputError(f"checkpoint: {path} is damaged ({error}): remove it to restart that stage") from error
     if state.get("format") != _FORMAT:
-        raise InputError(f"checkpoint: {path} is of another version of this library: give another folder")
+        raise InputError(f"checkpoint: {path} is from another version of this library: use another folder")
     return tensors, state

@@ -24,15 +24,15 @@ from stratagp.parameters import Parameter
 from stratagp.training.free import Objective, gather, is_triangular, scatter, value_and_gradient
 
 _HALF = NormalDist().inv_cdf(0.975)
-_NO_CURVATURE = 1e-8  # of the curvature matrix scaled to a unit diagonal: rounding of differences hides what is below
-_NEGLIGIBLE = 1e-6  # squared share of an undetermined direction in a value that is determined all the same
+_NO_CURVATURE = 1e-8  # of the curvature matrix scaled to unit diagonal: less is hidden by rounding of differences
+_NEGLIGIBLE = 1e-6  # largest squared share of an undetermined direction in a determined value
 
 
 def hessian(objective: Objective, parameters: Iterable[nn.Parameter], step: float = 1e-4) -> Float[Tensor, "p p"]:
-    """``∂² objective / ∂raw ∂rawᵀ`` at the present values, over the trainable ``parameters``.
+    """``∂² objective / ∂raw ∂rawᵀ`` at the current values, over the trainable ``parameters``.
 
-    Central differences of the exact gradient with steps ``step · max(1, |raw|)``, made symmetric: ``2p`` gradients, and
-    an error of the order ``step²``. Where the objective fails at a step, the row and the column are NaN.
+    Central differences of the exact gradient with steps ``step · max(1, |raw|)``, symmetrised: ``2p`` gradients, and
+    an error of order ``step²``. If the objective fails at a step, that row and column are NaN.
 
     >>> x = nn.Parameter(torch.tensor([1.0, 2.0], dtype=torch.float64))
     >>> hessian(lambda: -x[0] ** 2 * x[1], [x]).round(decimals=6)
@@ -41,7 +41,7 @@ def hessian(objective: Objective, parameters: Iterable[nn.Parameter], step: floa
     """
     free = [p for p in parameters if p.requires_grad]
     if not free:
-        raise InputError("parameters has nothing to differentiate by: free at least one of them")
+        raise InputError("parameters has no trainable entry: free at least one of them")
     start = gather(free)
     rows = np.empty((len(start), len(start)))
     try:
@@ -66,7 +66,7 @@ def _gradient(objective: Objective, free: list[nn.Parameter], theta: np.ndarray)
 class Hyperparameter:
     """One number that a model has learnt or was given, with its standard deviation and central 95 % interval.
 
-    ``std`` is infinite where the score does not curve downwards, and zero where the number is fixed.
+    ``std`` is infinite if the score does not curve downwards, and zero if the number is fixed.
 
     >>> Hyperparameter("noise", 0.1, std=0.0, lower=0.1, upper=0.1, trainable=False).note
     'fixed'
@@ -81,13 +81,13 @@ class Hyperparameter:
 
     @property
     def note(self) -> str:
-        """``fixed``, ``not determined``, or nothing."""
+        """``fixed``, ``not determined`` or empty."""
         return "not determined" if math.isinf(self.std) else "" if self.trainable else "fixed"
 
 
 @dataclass(frozen=True, repr=False)
 class HyperparameterTable:
-    """Hyperparameters with their uncertainties; prints as text and as HTML, and answers to names.
+    """Hyperparameters with their uncertainties; prints as text or HTML; index it by name.
 
     >>> table = HyperparameterTable((Hyperparameter("kernel.variance", 2.0, 0.1, 1.8, 2.2, True),))
     >>> table["variance"].value, len(table)
@@ -103,12 +103,12 @@ class HyperparameterTable:
         return iter(self.rows)
 
     def __getitem__(self, name: str) -> Hyperparameter:
-        """The row of this name, or of this last part of a name where only one has it."""
+        """The row with this name, or the only one whose name ends in this part."""
         exact = [row for row in self.rows if row.name == name]
         found = exact or [row for row in self.rows if row.name.endswith(f".{name}")]
         if len(found) != 1:
             listing = ", ".join(row.name for row in self.rows)
-            raise InputError(f"{name!r} names {len(found)} hyperparameters; choose from: {listing}")
+            raise InputError(f"{name!r} matches {len(found)} hyperparameters; choose from: {listing}")
         return found[0]
 
     def __str__(self) -> str:
@@ -149,15 +149,15 @@ def table(
     columns: Sequence[str] | None = None,
     without: Sequence[str] = (),
 ) -> HyperparameterTable:
-    """Every hyperparameter of ``module`` at a maximum of ``objective()``, with what the data say about it.
+    """Every hyperparameter of ``module`` at a maximum of ``objective()``, with its uncertainty given the data.
 
     The free coordinates are taken as Gaussian with covariance ``(−H)⁻¹``, ``H`` the :func:`hessian`. ``std`` follows by
     the delta method, ``|dθ/d raw| · std(raw)``; the interval is that of the free coordinate, transformed, so that
-    positive numbers stay positive. Directions in which ``−H`` is not positive (or which rounding hides) are left out of
+    positive numbers stay positive. Directions in which ``−H`` is not positive (or hidden by rounding) are left out of
     the inverse, and every value that such a direction moves is *not determined*: infinite ``std``, the whole range as
-    its interval. Weights of plain torch modules are kept at their values. ``columns`` names the input columns, for
-    parameters with an entry for each; parameters called as in ``without`` are left out, and kept at their values.
-    Without an objective there are values only.
+    its interval. Weights of plain torch modules keep their values. ``columns`` names the input columns, for parameters
+    with an entry for each; parameters named in ``without`` are left out and keep their values. Without an objective
+    the table has values only.
 
     >>> from stratagp import means
     >>> mean, y = means.Constant(), torch.tensor([1.0, 2.0, 3.0, 6.0], dtype=torch.float64)
@@ -178,7 +178,7 @@ def table(
 
 
 class _Covariance:
-    """``(−H)⁻¹`` on the directions that are determined, and the directions that are not.
+    """``(−H)⁻¹`` on the determined directions, and the undetermined directions.
 
     ``−H`` is scaled to a unit diagonal first, so that the units of the coordinates do not matter.
     """
@@ -192,7 +192,7 @@ class _Covariance:
         self.known, self.unknown = vectors[:, known] / values[known].sqrt(), vectors[:, ~known]
 
     def std(self, slope: Float[Tensor, " r"], start: int) -> float:
-        """The standard deviation of a number with ``slope`` by the coordinates from ``start`` on."""
+        """The standard deviation of a number whose gradient by the coordinates from ``start`` on is ``slope``."""
         here = slice(start, start + len(slope))
         direction = slope * self.scale[here]
         open_share = (direction @ self.unknown[here]).square().sum()
@@ -238,7 +238,7 @@ def _free_entries(parameter: Parameter) -> Tensor:
 
 
 def _constraint_of_entry(parameter: Parameter, i: int) -> constraints.Constraint | None:
-    """What one entry is constrained to by itself; None above the diagonal of a triangular matrix."""
+    """The constraint of a single entry; None above the diagonal of a triangular matrix."""
     if is_triangular(parameter):
         size = parameter.raw.shape[-1]
         row, column = divmod(i % size**2, size)
@@ -248,7 +248,7 @@ def _constraint_of_entry(parameter: Parameter, i: int) -> constraints.Constraint
 
 
 def _labels(module: Parameterised, item: NamedParameter, columns: Sequence[str] | None) -> list[str]:
-    """What follows the name for each entry: nothing, ``[2]``, ``[0, 1]`` or ``[age]``."""
+    """The suffix of the name for each entry: empty, ``[2]``, ``[0, 1]`` or ``[age]``."""
     shape = item.parameter.natural.shape
     last = [str(i) for i in range(shape[-1])] if shape else []
     if columns is not None and item.parameter.per_column:
@@ -262,7 +262,7 @@ def _labels(module: Parameterised, item: NamedParameter, columns: Sequence[str] 
 
 
 def _columns_at(module: Parameterised, name: str, columns: list[str]) -> list[str]:
-    """The columns that the part with this address sees."""
+    """The columns that the part with this name uses."""
     parts = name.split(".")
     for depth in range(len(parts)):
         part = module.get_submodule(".".join(parts[:depth]))

@@ -1,4 +1,4 @@
-"""Where a model computes: on the processor, or on a device that torch knows of."""
+"""Where a model computes: on the CPU or on another torch device."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from stratagp.errors import InputError
 
 
 def find_device(given: Any) -> torch.device:
-    """The device of a name, which must be there and compute in double precision.
+    """The device with this name; raises unless it exists and computes in double precision.
 
-    Processes that ``torchrun`` has started on one machine take one CUDA device each where ``"cuda"`` has no number.
+    Processes started by ``torchrun`` on one machine take one CUDA device each if ``"cuda"`` has no number.
 
     Arguments:
         given: "cpu", "cuda", "cuda:1" and the like, or a ``torch.device``.
@@ -30,39 +30,39 @@ def find_device(given: Any) -> torch.device:
     try:
         device = _numbered(torch.device(given))
         float(torch.zeros((), dtype=torch.float64, device=device))
-    except (RuntimeError, AssertionError, TypeError) as error:  # also where a device has no values
+    except (RuntimeError, AssertionError, TypeError) as error:  # includes devices without storage
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(
-            f"device={str(given)!r} cannot be computed on in double precision here ({reason}): take 'cpu', or see what "
-            "torch.cuda.is_available() says"
+            f"device={str(given)!r} cannot compute in double precision here ({reason}): use 'cpu', or check "
+            "torch.cuda.is_available()"
         ) from error
     return device
 
 
 def _numbered(device: torch.device) -> torch.device:
-    """A CUDA device of its own for each process of this machine, as far as there are enough."""
+    """A separate CUDA device for each process on this machine, as far as there are enough."""
     rank, count = os.environ.get("LOCAL_RANK"), torch.cuda.device_count() if device.type == "cuda" else 0
     return torch.device("cuda", int(rank) % count) if rank and count and device.index is None else device
 
 
 def as_numpy(values: Tensor) -> np.ndarray:
-    """Values in double precision, for the user, wherever they were computed."""
+    """Values as a numpy array in double precision, from any device."""
     return values.detach().double().cpu().numpy()
 
 
 def is_elsewhere(module: nn.Module) -> bool:
-    """Whether a module is on another device than the processor."""
+    """Whether a module is on a device other than the CPU."""
     return any(tensor.device.type != "cpu" for tensor in (*module.parameters(), *module.buffers()))
 
 
 def to_processor(value: Any, known: dict[int, Any] | None = None) -> Any:
-    """A copy with every tensor inside on the processor; what parts of it share, they share in the copy too.
+    """A copy with every tensor inside on the CPU; what its parts share, they also share in the copy.
 
-    It looks into modules, lists, tuples, dictionaries, bound methods and objects of this library. All else is kept as
-    it is.
+    It looks into modules, lists, tuples, dictionaries, bound methods and objects of this library, and keeps everything
+    else as it is.
 
     Arguments:
-        known: copies that were made already, by the identity of what they are copies of.
+        known: copies made already, by the id of the original.
     """
     known = {} if known is None else known
     if id(value) not in known:

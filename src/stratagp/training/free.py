@@ -1,4 +1,4 @@
-"""Free coordinates: trainable tensors as one vector, and the densities that live on it."""
+"""Free coordinates: trainable tensors as one vector, and densities over it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def scatter(parameters: list[nn.Parameter], theta: np.ndarray) -> None:
 def value_and_gradient(
     objective: Objective, parameters: list[nn.Parameter], theta: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """The objective and its gradient at ``theta``, where ``parameters`` stay."""
+    """The objective and its gradient at ``theta``; sets ``parameters`` to it."""
     scatter(parameters, theta)
     for parameter in parameters:
         parameter.grad = None
@@ -50,11 +50,11 @@ def value_and_gradient(
 
 
 def log_joint(log_evidence: Float[Tensor, ""], module: Parameterised) -> Float[Tensor, ""]:
-    """``log p(y | θ) + log p(θ) + log |dθ/d raw|``: the posterior density of the free coordinates, but for a constant.
+    """``log p(y | θ) + log p(θ) + log |dθ/d raw|``: the posterior density of the free coordinates, up to a constant.
 
-    The density that :func:`~stratagp.training.nuts.sample` needs, since it moves in free coordinates. Parameters
-    without a prior count as uniform on their natural scale, so give one to each that the data may leave open. The upper
-    triangle of a triangular matrix, which is never read, gets a standard normal so that the density stays proper.
+    The density that :func:`~stratagp.training.nuts.sample` needs, because it moves in free coordinates. Parameters
+    without a prior count as uniform on their natural scale, so give a prior to each that the data may not determine.
+    The upper triangle of a triangular matrix, which is never read, gets a standard normal to keep the density proper.
 
     >>> from stratagp import ExactGP, kernels as k
     >>> gp, x = ExactGP(k.RBF(2.0), noise=0.5), torch.zeros(1, 1)
@@ -71,7 +71,7 @@ def log_jacobian(module: Parameterised) -> Float[Tensor, ""]:
     """``Σ log |dθ/d raw|`` over the trainable parameters, each counted once.
 
     ``raw`` for positive values, ``log(high − low) + log σ(raw) + log σ(−raw)`` between bounds; values on a simplex
-    count by all entries but the last, triangular matrices by what lies below the diagonal and on it.
+    count all entries but the last, triangular matrices those on and below the diagonal.
     """
     terms = [log_jacobian_of(item.parameter) for item in module.named_values() if item.parameter.trainable]
     return torch.stack(terms).sum() if terms else torch.zeros((), dtype=torch.float64)
@@ -83,7 +83,7 @@ def is_triangular(parameter: Parameter) -> bool:
 
 
 def unread(parameter: Parameter) -> Float[Tensor, ""]:
-    """Half the squares of coordinates that a triangular matrix never reads: they shall stay near zero."""
+    """Half the squares of coordinates that a triangular matrix never reads, to keep them near zero."""
     return parameter.raw.triu(1).square().sum() / 2 if is_triangular(parameter) else parameter.raw.new_zeros(())
 
 
@@ -94,8 +94,8 @@ def log_jacobian_of(parameter: Parameter) -> Float[Tensor, ""]:
     try:
         slope = biject_to(parameter.constraint).log_abs_det_jacobian(parameter.free, parameter.natural).sum()
         return slope if parameter.unit is None else slope + parameter.unit.log().expand_as(parameter.raw).sum()
-    except RuntimeError:  # what torch raises where a bijection has no Jacobian
+    except RuntimeError:  # torch's error for a bijection without a Jacobian
         raise UnsupportedError(
-            f"{parameter.name} is constrained to {parameter.constraint}, whose bijection has no known Jacobian; fix "
-            "it, or give it a positive, bounded, simplex, triangular or no constraint"
+            f"{parameter.name} is constrained to {parameter.constraint}, whose bijection has no known Jacobian: fix "
+            "it or use a positive, bounded, simplex, triangular or no constraint"
         ) from None

@@ -21,7 +21,7 @@ _DIVERGENT = 1000.0  # an energy error that no accurate path makes
 
 @dataclass(frozen=True)
 class Point:
-    """A place on a path: coordinates, momentum, log density and its gradient."""
+    """A point on a path: coordinates, momentum, log density and its gradient."""
 
     theta: np.ndarray
     momentum: np.ndarray
@@ -55,7 +55,7 @@ class MarkovChain:
         self.step_size, self.evaluations = 1.0, 0
 
     def start(self, theta: np.ndarray) -> Point:
-        """The first point, whose errors reach the caller."""
+        """The first point; its errors reach the caller."""
         self.evaluations += 1
         value, gradient = value_and_gradient(self.log_density, self.free, theta)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
@@ -63,15 +63,15 @@ class MarkovChain:
         return Point(theta, np.zeros_like(theta), value, gradient)
 
     def leapfrog(self, point: Point, step: float) -> Point:
-        """One step of the dynamics: half a kick, a drift, half a kick. Reversible, and it keeps volumes."""
-        with np.errstate(over="ignore", invalid="ignore"):  # a path that leaves the numbers diverges, as it should
+        """One step of the dynamics: half a kick, a drift, half a kick. Reversible and volume-preserving."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a path that overflows diverges, as it should
             half = point.momentum + step / 2 * point.gradient
             theta = point.theta + step * self.inverse_mass * half
             value, gradient = self._evaluate(theta)
             return Point(theta, half + step / 2 * gradient, value, gradient)
 
     def _evaluate(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log density and gradient; ``−∞`` where either fails."""
+        """Log density and gradient; ``−∞`` if either fails."""
         self.evaluations += 1
         nowhere = -math.inf, np.zeros_like(theta)
         if not np.isfinite(theta).all():
@@ -83,7 +83,7 @@ class MarkovChain:
         return (value, gradient) if np.isfinite(value) and np.isfinite(gradient).all() else nowhere
 
     def energy(self, point: Point) -> float:
-        """``H = −log π(θ) + ½ pᵀ M⁻¹ p``, infinite where it is not a number."""
+        """``H = −log π(θ) + ½ pᵀ M⁻¹ p``, or infinity if that is not a number."""
         if not (np.isfinite(point.value) and np.isfinite(point.momentum).all()):
             return math.inf
         return 0.5 * float((self.inverse_mass * point.momentum**2).sum()) - point.value
@@ -107,7 +107,7 @@ class MarkovChain:
         return replace(point, momentum=normal / np.sqrt(self.inverse_mass))
 
     def _grow(self, end: Point, forward: bool, depth: int, energy: float) -> Path:
-        """``2^depth`` steps beyond ``end``, fewer where they turn back or diverge."""
+        """``2^depth`` steps beyond ``end``, fewer if they turn back or diverge."""
         if depth == 0:
             new = self.leapfrog(end, self.step_size if forward else -self.step_size)
             gain = energy - self.energy(new)

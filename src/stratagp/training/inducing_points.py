@@ -1,4 +1,4 @@
-"""The choice of inducing points: which few places shall stand for all the data."""
+"""The choice of inducing points: a few points that represent all the data."""
 
 import warnings
 
@@ -12,14 +12,14 @@ from stratagp.kernels import Kernel
 from stratagp.linalg.pivoted import pivoted_rows
 
 _MINI_BATCHES_ABOVE = 50_000  # rows
-_DUPLICATES_BELOW = 10_000  # rows among which the distinct ones are counted before they are clustered
+_DUPLICATES_BELOW = 10_000  # rows up to which distinct ones are counted before clustering
 
 
 def kmeans_points(x: Float[Tensor, "n d"], m: int, seed: int = 0) -> Float[Tensor, "m2 d"]:
-    """``m`` centres of clusters of the rows of ``x``, by k-means; above 50,000 rows in mini-batches.
+    """``m`` cluster centres of the rows of ``x`` by k-means, in mini-batches above 50,000 rows.
 
-    Centres that coincide are returned once. Where up to 10,000 rows have at most ``m`` distinct ones, these are the
-    points: there may be fewer than ``m``. Scale the columns first: k-means does not know lengthscales.
+    Coinciding centres are returned once. If up to 10,000 rows have at most ``m`` distinct ones, these are the
+    points: there may be fewer than ``m``. Scale the columns first: k-means ignores lengthscales.
 
     >>> kmeans_points(torch.tensor([[0.0], [0.1], [5.0], [5.1]]), 2).sort(0).values
     tensor([[0.0500],
@@ -37,7 +37,7 @@ def kmeans_points(x: Float[Tensor, "n d"], m: int, seed: int = 0) -> Float[Tenso
     large = len(rows) > _MINI_BATCHES_ABOVE
     cluster = (MiniBatchKMeans if large else KMeans)(m, n_init=1, random_state=seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ScikitConvergenceWarning)  # fewer clusters than asked for: handled here
+        warnings.simplefilter("ignore", ScikitConvergenceWarning)  # fewer clusters than requested: handled here
         centres = cluster.fit(rows).cluster_centers_
     return torch.from_numpy(np.unique(centres, axis=0)).to(x)
 
@@ -45,11 +45,11 @@ def kmeans_points(x: Float[Tensor, "n d"], m: int, seed: int = 0) -> Float[Tenso
 def greedy_points(
     kernel: Kernel, x: Float[Tensor, "n d"], m: int, tolerance: float = 1e-10
 ) -> tuple[Float[Tensor, "m2 d"], list[int]]:
-    """Rows of ``x``, each the one about which those before it say least, and their indices.
+    """Rows of ``x``, each the one that those before it determine least, and their indices.
 
     The next row has the largest conditional variance ``k(x, x | z)``: a pivoted Cholesky factorisation of ``k(x, x)``
-    (Burt, Rasmussen and van der Wilk 2020), in O(n m²) operations and O(n m) memory. It stops before ``m`` rows where
-    no variance that is left exceeds ``tolerance`` of the largest: more points would add nothing but singularity.
+    (Burt, Rasmussen and van der Wilk 2020), in O(n m²) operations and O(n m) memory. It stops before ``m`` rows if
+    no remaining variance exceeds ``tolerance`` of the largest: more points would only make matrices singular.
 
     >>> from stratagp import kernels as k
     >>> x = torch.tensor([[0.0], [0.1], [5.0], [0.0]], dtype=torch.float64)
@@ -66,4 +66,4 @@ def _check(x: Tensor, m: int) -> None:
     if m < 1:
         raise InputError(f"m must be at least 1 inducing point, got {m}")
     if not len(x) or not bool(x.isfinite().all()):
-        raise InputError("x must have at least one row, and no NaN or infinite values, to choose inducing points from")
+        raise InputError("x must have at least one row and only finite values to choose inducing points from")

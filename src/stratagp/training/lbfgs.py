@@ -32,6 +32,7 @@ class Result:
     message: str
 
 
+<<<<<<< HEAD
 _NARROWEST, _WIDEST = 1e-8, 1.0  # variances of free coordinates, logs mostly, that a climb believes of another
 
 
@@ -55,6 +56,9 @@ class Curvature:
             return np.eye(size)
         values, vectors = np.linalg.eigh(0.5 * (self.inverse + self.inverse.T))
         return vectors * np.sqrt(np.clip(values, _NARROWEST, _WIDEST))
+=======
+_PATIENCE = 10  # iterations over which the gain is measured
+>>>>>>> english
 
 
 def maximise(
@@ -68,8 +72,13 @@ def maximise(
     """Move ``parameters`` to a maximum of ``objective()`` by L-BFGS; they end at the best point seen.
 
     A point where a covariance cannot be factored, or the objective is not finite, counts as bad: the line search steps
+<<<<<<< HEAD
     back from it. At the starting point such a failure is raised. Where ``patience`` iterations together gain less than
     ``tolerance``, the search ends, and has converged. ``curvature`` is where it starts from, and takes what was learnt.
+=======
+    back from it. At the starting point such a failure is raised. The search ends, converged, when ten iterations
+    together gain less than ``tolerance``.
+>>>>>>> english
 
     >>> x = nn.Parameter(torch.tensor([3.0]))
     >>> maximise(lambda: -(x - 1).square().sum(), [x]).converged
@@ -79,23 +88,28 @@ def maximise(
     """
     free = [p for p in parameters if p.requires_grad]
     if not free:
+<<<<<<< HEAD
         return Result(float(objective().detach()), 1, True, "there was nothing to learn")
     search = _Search(objective, free, tolerance, patience, curvature)
+=======
+        return Result(float(objective().detach()), 1, True, "nothing to learn")
+    search = _Search(objective, free, tolerance)
+>>>>>>> english
     search.start()
-    # scipy's OpenBLAS threads, woken between evaluations, would fight torch's for the cores
+    # scipy's OpenBLAS threads, woken between evaluations, would compete with torch's for the cores
     with ThreadpoolController().select(prefix="libscipy_openblas").limit(limits=1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", NumericalWarning)  # of trial steps; the last point speaks for itself below
+        warnings.simplefilter("ignore", NumericalWarning)  # of trial steps; the last point warns below
         end = search.run(max_iterations)
-        if not end.success and end.nit < max_iterations and not search.slow:  # the line search gave up: once more
+        if not end.success and end.nit < max_iterations and not search.slow:  # the line search gave up: try once more
             end = search.run(max_iterations)
     scatter(free, search.best)
     with torch.no_grad():
         objective()
     converged = bool(end.success) or search.slow or search.is_flat()
     if not converged:
-        remedy = "raise max_iterations, or start from other values"
+        remedy = "raise max_iterations or start from other values"
         if end.nit < max_iterations:
-            remedy = "no step improves the score, often because rounding rules it: more noise, or a prior on it, helps"
+            remedy = "no step improves the score, often because of rounding: add noise or a prior on the noise"
         warnings.warn(
             f"L-BFGS stopped before it converged, after {end.nit} iterations ({end.message}): {remedy}",
             ConvergenceWarning,
@@ -119,7 +133,7 @@ def _inverse(steps: np.ndarray, changes: np.ndarray) -> np.ndarray:
 
 
 class _Search:
-    """The state of one optimisation: the best point so far, and a loss that scipy can walk on."""
+    """The state of one optimisation: the best point so far, and the loss for scipy."""
 
     def __init__(
         self,
@@ -138,7 +152,7 @@ class _Search:
         self.evaluations = 0
 
     def start(self) -> None:
-        """The first evaluation, whose errors reach the caller."""
+        """The first evaluation; its errors reach the caller."""
         value, gradient = self.evaluate(self.best)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             raise InputError("the objective is not finite at the starting point: check the data and the initial values")
@@ -152,7 +166,7 @@ class _Search:
         return minimize(self.loss, start, jac=True, method="L-BFGS-B", options=options, callback=self.after)
 
     def after(self, theta: np.ndarray) -> None:
-        """Take note of an iteration; ends the search where the last ones gained too little."""
+        """Record an iteration; ends the search if the last ones gained too little."""
         self.climb.append(self.value)
         if self.slow:
             raise StopIteration
@@ -167,8 +181,13 @@ class _Search:
         self.evaluations += 1
         return value_and_gradient(self.objective, self.free, theta)
 
+<<<<<<< HEAD
     def loss(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """What scipy minimises; where the objective fails, a wall clearly above the best point.
+=======
+    def loss(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """What scipy minimises; if the objective fails, a wall clearly above the best point.
+>>>>>>> english
 
         An infinite wall would stop the line search instead of turning it back.
         """
@@ -185,5 +204,5 @@ class _Search:
         return -value, -(gradient if self.root is None else gradient @ self.root)
 
     def is_flat(self) -> bool:
-        """Whether the best point is a maximum as far as rounding lets one tell."""
+        """Whether the best point is a maximum as far as rounding can tell."""
         return bool(np.abs(self.gradient).max() <= 1e-4 * max(1.0, abs(self.value)))

@@ -24,7 +24,7 @@ from stratagp.training.schedules import Schedule
 from stratagp.training.schedules import cosine as cosine
 from stratagp.training.world import World
 
-_HALVINGS = 10  # of the step, before a diverging training is given up
+_HALVINGS = 10  # of the step before diverging training is abandoned
 
 
 def train(
@@ -53,38 +53,38 @@ def train(
     dtype: torch.dtype = torch.float32,
     checkpoint: Checkpoint | None = None,
 ) -> History:
-    """Move the parameters of ``module`` up ``objective(*batch)``, an unbiased estimate of what shall be maximised.
+    """Move the parameters of ``module`` up ``objective(*batch)``, an unbiased estimate of what to maximise.
 
     A non-finite objective or gradient, an objective that has fallen by ten times its size, or a covariance that cannot
-    be factored restores the last good state, also that of the optimiser, and halves the step. Ctrl-C ends the training
-    and keeps the module as it is, or in the state with the best score.
+    be factored restores the last good state, including the optimiser's, and halves the step. Ctrl-C ends training and
+    keeps the module as it is, or in the state with the best score.
 
-    Processes that ``torchrun`` has started, and that have joined (:mod:`stratagp.training.world`), share the rows of
-    each batch and make the same steps; the first of them shows progress and writes.
+    Processes started by ``torchrun`` that have joined (:mod:`stratagp.training.world`) share the rows of each batch
+    and make the same steps; the first of them shows progress and writes.
 
     Arguments:
-        data: tensors, arrays or memory maps with as many rows, the same in all processes; each batch is read by rows,
-            in constant memory. Or what makes batches of itself, such as :class:`stratagp.data.Stream`.
+        data: tensors, arrays or memory maps with equally many rows, the same in all processes; each batch is read by
+            rows, in constant memory. Or data that form their own batches, such as :class:`stratagp.data.Stream`.
         batch_size: rows of a batch; rows left over at the end of an epoch wait for the next shuffle.
-        epochs, steps: how long to train, in one of the two; 10 epochs where neither is given.
-        seconds: a time limit; training stops at the first step beyond it and says so. The schedule goes by steps.
-        optimiser: ``"adam"``, or ``"rmsprop"`` (decay 0.9; AutoGP takes it with a rate of 0.003).
-        rate: the step of the optimiser, times ``schedule(progress)``.
-        rates: pairs of parameters and a factor of ``rate`` for them, as in ``[(network.parameters(), 0.1)]``.
-        decays: pairs of parameters and a decay: each step of Adam also takes ``step · decay`` times a value off it.
-        parameters: what moves; all that requires gradients where it is left out. What is not among them stays as it is.
+        epochs, steps: how long to train; give one of the two, or neither for 10 epochs.
+        seconds: a time limit; training stops at the first step beyond it and logs that. The schedule goes by steps.
+        optimiser: ``"adam"``, or ``"rmsprop"`` (decay 0.9; AutoGP uses it with a rate of 0.003).
+        rate: the step of the optimiser, multiplied by ``schedule(progress)``.
+        rates: pairs of parameters and their factor on ``rate``, as in ``[(network.parameters(), 0.1)]``.
+        decays: pairs of parameters and a decay: each step of Adam also subtracts ``step · decay`` times the value.
+        parameters: what to train; by default everything that requires gradients. Anything else stays as it is.
         clip: the largest norm, over all of them, of the gradients that the optimiser sees; longer ones are shortened.
         natural: Gaussian posteriors that move by natural gradients instead; the objective must then be the bound
             itself, not a multiple of it.
-        natural_rate: their step at first; it falls with the schedule to ``batch_size / rows``, a memory of one epoch.
-        schedule: a factor of the steps by progress in [0, 1], such as those of :mod:`stratagp.training.schedules`.
-        generator: the source of the shuffles; a new one with seed 0 where it is left out.
+        natural_rate: their first step; it falls with the schedule to ``batch_size / rows``, a memory of one epoch.
+        schedule: a factor on the steps by progress in [0, 1], such as those of :mod:`stratagp.training.schedules`.
+        generator: the source of the shuffles; by default a new one with seed 0.
         score: a measure of the module at the start and after each epoch, higher is better; the best state is kept.
-        score_steps: steps from one score to the next, at least; after an epoch in between the score is as it was.
+        score_steps: the least number of steps between scores; epochs in between repeat the last score.
         patience: stop after that many epochs without a better score (or objective, without a score).
-        progress: show a bar; where standard output is no terminal, a line every ten seconds.
+        progress: show a bar, or a line every ten seconds if standard output is not a terminal.
         dtype: the precision of the batches.
-        checkpoint: where the state is left now and then. The same call goes on from there; a SIGTERM saves and ends the
+        checkpoint: where to save the state now and then. The same call continues from there; SIGTERM saves and ends the
             process.
 
     >>> weight = nn.Linear(1, 1, bias=False)
@@ -120,7 +120,7 @@ def train(
             _epochs(run, batches, total, best, show, stage, asked)
         except KeyboardInterrupt:
             run.history.ending = "interrupted"
-            log.warning("training was interrupted after step %d of %d; the model is kept", show.steps, show.total)
+            log.warning("training interrupted after step %d of %d; the model is kept", show.steps, show.total)
             best.finish()
         finally:
             mover.clear()
@@ -144,10 +144,10 @@ def _epochs(
             if stage is not None:
                 stage.maybe_save(show)
         if history.ending == "terminated" and stage is not None:
-            history.ending = "finished"  # as it will have, once the training goes on from what is saved
+            history.ending = "finished"  # as it will be once training continues from the saved state
             stage.save(show)
             if run.world.is_first:
-                log.warning("training was asked to end, and left its state after step %d in %s", run.taken, stage.path)
+                log.warning("training was asked to end; its state after step %d is in %s", run.taken, stage.path)
             raise SystemExit(EXIT_CODE)
         run.end_epoch()
         if best.is_over(history) and history.ending == "finished" and run.taken < total:
@@ -158,17 +158,17 @@ def _epochs(
 
 
 def _must_stop(run: Run, show: Meter, more: bool, asked: bool) -> bool:
-    """Whether training has diverged, has no time left or is asked to end; the log says which.
+    """Whether training has diverged, has no time left or was asked to end; logs which.
 
-    Where there are several processes, the wishes of all travel with the next step, so that all end after the same one.
+    With several processes, their requests travel with the next step, so that all end after the same one.
     """
     own = TERMINATED if asked else OUT_OF_TIME if show.elapsed >= show.limit else 0
     wish, run.wish = (own if run.world.size == 1 else run.wish), own
     if run.history.halvings > _HALVINGS:
         run.history.ending = "diverged"
         warnings.warn(
-            f"training diverged at every step down to {run.factor:.0e} of rate, and was stopped at a good state: "
-            "scale the data, or start from other values",
+            f"training diverged at every step size down to {run.factor:.0e} of rate and stopped at a good state: "
+            "scale the data or start from other values",
             ConvergenceWarning,
             stacklevel=4,
         )
@@ -176,14 +176,12 @@ def _must_stop(run: Run, show: Meter, more: bool, asked: bool) -> bool:
         run.history.ending = "terminated"
     elif more and wish:
         run.history.ending = "out of time"
-        log.warning(
-            "training stopped at its time limit of %g s, after step %d of %d", show.limit, show.steps, show.total
-        )
+        log.warning("training reached its time limit of %g s after step %d of %d", show.limit, show.steps, show.total)
     return run.history.ending != "finished"
 
 
 def _part_ways(world: World, module: nn.Module) -> None:
-    """Let processes that have the same values draw random numbers of their own from here on."""
+    """Give processes with the same values their own random numbers from here on."""
     for generator in (*generators(module), torch.default_generator) if world.rank else ():
         seed = int(torch.randint(2**62, (), generator=generator))
         generator.manual_seed(seed + world.rank)
@@ -191,6 +189,6 @@ def _part_ways(world: World, module: nn.Module) -> None:
 
 def _check_limits(seconds: float | None, patience: int | None) -> None:
     if seconds is not None and not seconds > 0:
-        raise InputError(f"seconds must be positive, got {seconds}: leave it out for no limit")
+        raise InputError(f"seconds must be positive, got {seconds}: omit it for no limit")
     if patience is not None and patience < 1:
-        raise InputError(f"patience must be at least 1 epoch, got {patience}: leave it out for no early stop")
+        raise InputError(f"patience must be at least 1 epoch, got {patience}: omit it to train to the end")

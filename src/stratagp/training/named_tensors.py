@@ -1,4 +1,4 @@
-"""States of optimisers and snapshots as tensors with names, which a file can hold."""
+"""States of optimisers and snapshots as named tensors, for files."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from stratagp.training.optimisers import Mover, Snapshot
 
 
 def fill(targets: list[Tensor], tensors: dict[str, Tensor], name: str) -> None:
-    """Give tensors the values stored as ``name.0``, ``name.1``, …."""
+    """Set tensors to the values stored as ``name.0``, ``name.1``, …."""
     with torch.no_grad():
         for i, target in enumerate(targets):
             target.copy_(tensors[f"{name}.{i}"])
 
 
 def named_part(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-    """What is stored as ``name.…``, by the rest of its name."""
+    """The tensors stored as ``name.…``, by the rest of their names."""
     return {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
 
 
 def note_optimiser(mover: Mover, tensors: dict[str, Tensor]) -> list[int]:
-    """Put the state of the optimiser among ``tensors``; which parameters have one."""
+    """Add the state of the optimiser to ``tensors``; returns which parameters have one."""
     state = {} if mover.optimiser is None else mover.optimiser.state
     known = [i for i, parameter in enumerate(mover.moving) if state.get(parameter)]
     for i in known:
@@ -32,7 +32,7 @@ def note_optimiser(mover: Mover, tensors: dict[str, Tensor]) -> list[int]:
 
 
 def restore_optimiser(mover: Mover, tensors: dict[str, Tensor], known: list[int]) -> None:
-    """The state of the optimiser as :func:`note_optimiser` has put it."""
+    """Restore the state stored by :func:`note_optimiser`."""
     if mover.optimiser is not None:
         mover.optimiser.state.clear()
         for i in known:
@@ -40,7 +40,7 @@ def restore_optimiser(mover: Mover, tensors: dict[str, Tensor], known: list[int]
 
 
 def note_snapshot(snapshot: Snapshot, name: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    """Put a snapshot among ``tensors``; how to read it from there."""
+    """Add a snapshot to ``tensors``; returns how to read it back."""
     if snapshot.copies is None:
         return {"copies": None}
     tensors |= {f"{name}.{i}": copy for i, copy in enumerate(snapshot.copies)}
@@ -51,7 +51,7 @@ def note_snapshot(snapshot: Snapshot, name: str, tensors: dict[str, Tensor]) -> 
 
 
 def restore_snapshot(snapshot: Snapshot, name: str, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-    """A snapshot as :func:`note_snapshot` has put it."""
+    """Restore a snapshot stored by :func:`note_snapshot`."""
     if state["copies"] is None:
         return
     moving, device = snapshot.moving, snapshot.moving[0].device

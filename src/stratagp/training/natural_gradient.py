@@ -5,14 +5,14 @@ with respect to the expectation parameters ``(m, S + mmᵀ)``. A step of size ρ
 
     S⁻¹ ← S⁻¹ − 2ρ ∂ℒ/∂S,        m ← m + ρ S ∂ℒ/∂m        (with the new S),
 
-which for a Gaussian likelihood and ρ = 1 is the optimal posterior at once (Hensman et al. 2013; Salimbeni et al. 2018).
+which for a Gaussian likelihood and ρ = 1 is optimal in one step (Hensman et al. 2013; Salimbeni et al. 2018).
 
-The posterior is kept by its factor, ``S = T Tᵀ``. From the gradient ``T̄`` of the factor, with ``P`` the lower triangle
+The posterior is kept as its factor, ``S = T Tᵀ``. From the gradient ``T̄`` of the factor, and ``P`` the lower triangle
 of ``TᵀT̄`` with half its diagonal, ``∂ℒ/∂S = ½ T⁻ᵀ (P + Pᵀ) T⁻¹``, so that
 
     S⁻¹ ← T⁻ᵀ B T⁻¹,    B = I − ρ (P + Pᵀ) = V Vᵀ  with V upper triangular,    T ← T V⁻ᵀ,
 
-without an inverse of ``S``. Where ``B`` is not positive definite (a likelihood that is not log-concave) ρ is halved.
+without an inverse of ``S``. If ``B`` is not positive definite (a likelihood that is not log-concave), ρ is halved.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _HALVINGS = 20
 def natural_step(posterior: FullGaussian, rate: float = 1.0) -> float:
     """One natural-gradient step of size ``rate`` down the loss whose gradients ``posterior`` holds; returns the size.
 
-    The loss must be the negative bound itself, not a multiple of it. ``rate`` is in (0, 1]; the size that was taken is
-    smaller where the step would leave the positive definite matrices, and 0 where the gradient is not finite.
+    The loss must be the negative bound itself, not a multiple of it. ``rate`` is in (0, 1]; the returned size is
+    smaller if the step would leave the positive definite matrices, and 0 if the gradient is not finite.
 
     >>> posterior = FullGaussian(1)
     >>> fit = -0.5 * ((posterior.mean - 2).square() + posterior.scale.square()).sum()  # y = 2 with unit noise, m = 1
@@ -44,7 +44,7 @@ def natural_step(posterior: FullGaussian, rate: float = 1.0) -> float:
     if not 0 < rate <= 1:
         raise InputError(f"rate must be above 0 and at most 1, got {rate}")
     if posterior.mean.grad is None or posterior.scale.grad is None:
-        raise InputError("the posterior has no gradients: call backward() on the negative bound first")
+        raise InputError("posterior has no gradients: call backward() on the negative bound first")
     with torch.no_grad():
         scale = posterior.scale.double().tril()
         slope = _symmetric(scale, -posterior.scale.grad.double().tril())
@@ -67,7 +67,7 @@ def _symmetric(scale: Float[Tensor, "q m m"], gradient: Float[Tensor, "q m m"]) 
 
 
 def _reverse_cholesky(b: Float[Tensor, "q m m"]) -> Float[Tensor, "q m m"] | None:
-    """Upper triangular ``V`` with ``V Vᵀ = B``: the Cholesky factor from the other end. None where there is none."""
+    """Upper triangular ``V`` with ``V Vᵀ = B``: the Cholesky factor from the other end. None if there is none."""
     factor, info = torch.linalg.cholesky_ex(b.flip(-2, -1))
     if bool((info != 0).any()) or not bool(factor.diagonal(dim1=-2, dim2=-1).isfinite().all()):
         return None

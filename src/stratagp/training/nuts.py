@@ -26,10 +26,10 @@ _WINDOW = 25  # transitions in the first window that estimates the mass
 
 @dataclass(frozen=True)
 class Samples:
-    """Draws of the free coordinates in the order of the parameters, and how the sampler fared.
+    """Draws of the free coordinates in the order of the parameters, and diagnostics of the sampler.
 
     ``acceptance`` is the mean acceptance of points on the paths, ``divergences`` the number of paths after warm-up that
-    left the region where the integrator is accurate, ``evaluations`` counts gradients, warm-up included.
+    left the region where the integrator is accurate, ``evaluations`` counts gradients, including warm-up.
     """
 
     theta: Float[Tensor, "s p"]
@@ -49,7 +49,7 @@ class Samples:
 
     @contextmanager
     def at(self, i: int) -> Iterator[None]:
-        """The parameters at draw ``i`` inside a ``with`` block, and as they were after it."""
+        """The parameters at draw ``i`` inside a ``with`` block; restored after it."""
         before = gather(list(self.parameters))
         self.assign(i)
         try:
@@ -70,7 +70,7 @@ def sample(
     """Draw ``parameters`` from the density ``exp(log_density())`` of their free coordinates; they end where they began.
 
     Start at a typical point, such as the maximum of the same density. Constrained parameters need the Jacobian of
-    their free coordinates in the density: see :func:`~stratagp.training.free.log_joint`. Where a covariance cannot be
+    their free coordinates in the density: see :func:`~stratagp.training.free.log_joint`. If a covariance cannot be
     factored, or the density is not finite, it counts as zero; at the start such a failure is raised.
 
     >>> x = nn.Parameter(torch.zeros(1, dtype=torch.float64))
@@ -98,7 +98,7 @@ def sample(
 
 def _check(free: list[nn.Parameter], n_samples: int, n_warmup: int, target_acceptance: float, max_depth: int) -> None:
     if not free:
-        raise InputError("parameters has nothing to sample: free at least one of them")
+        raise InputError("parameters has no trainable entry: free at least one of them")
     if n_samples < 1 or n_warmup < 0 or max_depth < 1:
         raise InputError(
             "n_samples and max_depth must be at least 1 and n_warmup at least 0, "
@@ -113,7 +113,7 @@ def _summary(chain: MarkovChain, paths: list[Path]) -> Samples:
     if divergences:
         warnings.warn(
             f"{divergences} of {len(paths)} paths of the sampler diverged, so the draws may miss a narrow region: "
-            "raise target_acceptance, or give proper priors to parameters that the data leave open",
+            "raise target_acceptance, or give proper priors to parameters that the data do not determine",
             ConvergenceWarning,
             stacklevel=3,
         )
@@ -129,7 +129,7 @@ def _summary(chain: MarkovChain, paths: list[Path]) -> Samples:
 
 
 def _warm_up(chain: MarkovChain, point: Point, n_warmup: int, target: float) -> Point:
-    """Find a step size and a mass; returns where the chain stands."""
+    """Find a step size and a mass; returns the chain's current point."""
     ends = _windows(n_warmup)
     seen: list[np.ndarray] = []
     averaging = _DualAveraging(chain, point, target)
@@ -140,7 +140,7 @@ def _warm_up(chain: MarkovChain, point: Point, n_warmup: int, target: float) -> 
         if ends and ends[0] <= i < ends[-1]:
             seen.append(point.theta)
         if i + 1 in ends[1:]:
-            share = len(seen) / (len(seen) + 5)  # a few draws tell little: shrink towards small variances
+            share = len(seen) / (len(seen) + 5)  # few draws are unreliable: shrink towards small variances
             chain.inverse_mass = share * np.var(seen, axis=0) + (1 - share) * 1e-3
             seen = []
             averaging = _DualAveraging(chain, point, target)
@@ -149,7 +149,7 @@ def _warm_up(chain: MarkovChain, point: Point, n_warmup: int, target: float) -> 
 
 
 def _windows(n_warmup: int) -> list[int]:
-    """Where windows that estimate the mass begin and end: after 15 % of the warm-up, doubling, 10 % before its end."""
+    """The ends of the windows that estimate the mass: from 15 % of the warm-up, doubling, to 10 % before its end."""
     begin, end = round(0.15 * n_warmup), n_warmup - round(0.1 * n_warmup)
     if n_warmup < 2 * _WINDOW:
         return []
@@ -170,7 +170,7 @@ class _DualAveraging:
         self.count, self.error, self.average = 0, 0.0, math.log(chain.step_size)
 
     def update(self, acceptance: float) -> None:
-        """After one path."""
+        """Update after one path."""
         self.count += 1
         self.error += (self.target - acceptance - self.error) / (self.count + 10)
         log_step = self.centre - self.error * math.sqrt(self.count) / 0.05
@@ -183,7 +183,7 @@ class _DualAveraging:
 
 
 def _first_step_size(chain: MarkovChain, point: Point) -> float:
-    """Double or halve until one step is accepted about as often as 0.8."""
+    """Double or halve until one step is accepted with probability about 0.8."""
     step, point = chain.step_size, chain.kick(point)
 
     def is_accurate() -> bool:
@@ -198,7 +198,7 @@ def _first_step_size(chain: MarkovChain, point: Point) -> float:
 
 
 def r_hat(chains: Float[Tensor, "c s p"]) -> Float[Tensor, " p"]:
-    """Split R̂: ``√(var⁺ / W)`` over the halves of all chains; 1 where they agree, and a warning above 1.01.
+    """Split R̂: ``√(var⁺ / W)`` over the halves of all chains; 1 if they agree; above 1.01 do not trust the chains.
 
     ``W`` is the mean variance within halves, ``var⁺ = W (s − 1)/s + variance of their means``.
 
@@ -212,9 +212,9 @@ def r_hat(chains: Float[Tensor, "c s p"]) -> Float[Tensor, " p"]:
 
 
 def ess(chains: Float[Tensor, "c s p"]) -> Float[Tensor, " p"]:
-    """Effective sample size: draws that, were they independent, would know the mean as well.
+    """Effective sample size: the number of independent draws that would estimate the mean as well.
 
-    ``c s / (1 + 2 Σ ρ_t)``, with autocorrelations ``ρ_t`` summed in pairs while these are positive, and made to
+    ``c s / (1 + 2 Σ ρ_t)``, with autocorrelations ``ρ_t`` summed in pairs while positive, and made to
     decrease (Geyer 1992; Vehtari and others 2021).
     """
     halves = _halves(chains)

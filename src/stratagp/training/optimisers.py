@@ -1,4 +1,4 @@
-"""What moves parameters in mini-batch training: Adam or RMSProp, natural gradients, and a way back to a good state."""
+"""Moves parameters in mini-batch training: Adam or RMSProp, natural gradients, and a return to a good state."""
 
 from __future__ import annotations
 
@@ -16,28 +16,26 @@ from stratagp.training.natural_gradient import natural_step
 
 Groups = list[dict[str, Any]]
 Rates = Sequence[tuple[Iterable[nn.Parameter], float]]
-"""Parameters with the factor of the rate, or the decay, that is theirs."""
+"""Parameters with their factor on the rate, or their decay."""
 
 OPTIMISERS: dict[str, Callable[[Groups], torch.optim.Optimizer]] = {
     "adam": lambda groups: torch.optim.AdamW(
         groups, fused=True
-    ),  # decay apart from the gradients; none for most groups
-    "rmsprop": lambda groups: torch.optim.RMSprop(
-        groups, alpha=0.9, foreach=True
-    ),  # the decay of TensorFlow, as AutoGP
+    ),  # decay separate from the gradients; zero for most groups
+    "rmsprop": lambda groups: torch.optim.RMSprop(groups, alpha=0.9, foreach=True),  # TensorFlow's decay, as in AutoGP
 }
 
 
 class Mover:
-    """Steps down the gradients of chosen parameters: of most by ``optimiser``, of posteriors by natural gradients.
+    """Steps down the gradients of chosen parameters, by ``optimiser`` or, for posteriors, natural gradients.
 
     Arguments:
         moving: the parameters that may change.
         optimiser: ``"adam"`` or ``"rmsprop"``.
         rate: its step.
-        rates: factors of ``rate`` for some parameters.
+        rates: factors on ``rate`` for some parameters.
         decays: how much some parameters shrink with each step, as a multiple of the rate.
-        natural: the posteriors with steps of their own; those whose parameters are not among ``moving`` rest.
+        natural: the posteriors with natural gradients; those not among ``moving`` stay fixed.
         natural_rates: their step at the start and at the end of a schedule that falls from 1 to 0.
         clip: the largest norm of the gradients that ``optimiser`` sees, taken over all of them.
     """
@@ -58,21 +56,21 @@ class Mover:
         self.natural = _able(natural, moving)
         own = {id(p) for posterior in self.natural for p in posterior.parameters()}
         if decays and optimiser != "adam":
-            raise InputError(f"decays go with optimiser='adam' alone, got {optimiser!r}")
+            raise InputError(f"decays needs optimiser='adam', got {optimiser!r}")
         groups = _groups([p for p in moving if id(p) not in own], rates, decays)
         self.free = [p for group in groups for p in group["params"]]
         self.optimiser = OPTIMISERS[optimiser](groups) if groups else None
         self.curvature = [p for p in moving if id(p) in own]
 
     def clear(self) -> None:
-        """Forget the gradients."""
+        """Clear the gradients."""
         for parameter in self.moving:
             parameter.grad = None
 
     def survey(self, value: Tensor) -> tuple[float, float]:
-        """The objective, and the norm of the gradients of the optimiser; NaN for both where anything is not finite.
+        """The objective, and the norm of the gradients of the optimiser; NaN for both if anything is not finite.
 
-        One number is read for all, since a test of each parameter would cost more than the step.
+        One number covers all, because a test of each parameter would cost more than the step.
         """
         gradients = [[p.grad for p in part if p.grad is not None] for part in (self.free, self.curvature)]
         norms = [torch._foreach_norm(part) if part else () for part in gradients]
@@ -82,7 +80,7 @@ class Mover:
         return found, math.hypot(*lengths[: len(gradients[0])])
 
     def step(self, share: float, factor: float, norm: float) -> None:
-        """One step down gradients of that ``norm``, at a ``share`` of the schedule and times ``factor``."""
+        """One step down gradients of this ``norm``, scaled by the schedule's ``share`` and by ``factor``."""
         if self.optimiser is not None:
             if self.clip is not None and norm > self.clip:
                 torch._foreach_mul_([p.grad for p in self.free if p.grad is not None], self.clip / norm)
@@ -95,7 +93,7 @@ class Mover:
 
 
 class Snapshot:
-    """A copy of tensors (and of the state of an optimiser), to return to.
+    """A copy of tensors (and of an optimiser's state) to return to.
 
     >>> x = nn.Parameter(torch.ones(1))
     >>> snapshot = Snapshot([x], nn.Module())
@@ -114,7 +112,7 @@ class Snapshot:
         self.state: dict[Any, dict[str, Any]] = {}
 
     def take(self) -> None:
-        """Copy the present values, into the same memory every time."""
+        """Copy the current values, into the same memory every time."""
         with torch.no_grad():
             if self.copies is None:
                 self.copies = [tensor.clone() for tensor in self._tensors()]
@@ -138,18 +136,18 @@ class Snapshot:
 
 
 def chosen(module: nn.Module, parameters: Iterable[nn.Parameter] | None) -> list[nn.Parameter]:
-    """The parameters that training may move, each once: those that require gradients, of all or of the given ones."""
+    """The parameters that training may move, each once: the given ones, or all, that require gradients."""
     asked = list(module.parameters() if parameters is None else parameters)
     moving = list({id(p): p for p in asked if p.requires_grad}.values())
     if not moving:
         where = "module" if parameters is None else "parameters"
-        raise InputError(f"{where} has nothing to train: give at least one parameter that requires gradients")
+        raise InputError(f"{where} has nothing to train: pass at least one parameter that requires gradients")
     return moving
 
 
 @contextmanager
 def only(module: nn.Module, moving: list[nn.Parameter]) -> Iterator[None]:
-    """No gradients for the parameters of ``module`` that do not move, as long as this lasts."""
+    """Inside this context, parameters of ``module`` that do not move have no gradients."""
     ours = {id(p) for p in moving}
     resting = [p for p in module.parameters() if p.requires_grad and id(p) not in ours]
     try:
@@ -169,7 +167,7 @@ def _able(natural: Sequence[FullGaussian], moving: list[nn.Parameter]) -> list[F
         share = [id(p) in ours for p in posterior.parameters()]
         if any(share) and not all(share):
             raise InputError(
-                "parameters has only a part of a posterior that moves by natural gradients: give all or none"
+                "parameters has only part of a posterior that moves by natural gradients: pass all of it or nothing"
             )
         if all(share):
             able.append(posterior)
@@ -177,10 +175,10 @@ def _able(natural: Sequence[FullGaussian], moving: list[nn.Parameter]) -> list[F
 
 
 def _groups(free: list[nn.Parameter], rates: Rates, decays: Rates) -> Groups:
-    """The parameters of the optimiser, together with those that have the same factor of the rate and decay."""
+    """The optimiser's parameters, grouped by their factor on the rate and their decay."""
     for _, factor in rates:
         if not 0 < factor < math.inf:
-            raise InputError(f"rates must have positive factors, got {factor}: leave out of parameters what shall rest")
+            raise InputError(f"rates must have positive factors, got {factor}: to fix some, omit them from parameters")
     for _, decay in decays:
         if not 0 <= decay < math.inf:
             raise InputError(f"decays must not be negative, got {decay}")
@@ -197,7 +195,7 @@ def _by_parameter(pairs: Rates, name: str) -> dict[int, float]:
     for parameters, value in pairs:
         for parameter in parameters:
             if id(parameter) in values:
-                raise InputError(f"{name} has a parameter twice: give each of them one value")
+                raise InputError(f"{name} has a parameter twice: give each one value")
             values[id(parameter)] = value
     return values
 
@@ -214,4 +212,4 @@ def _check(optimiser: str, rate: float, natural_rate: float, clip: float | None)
     if not 0 < natural_rate <= 1:
         raise InputError(f"natural_rate must be above 0 and at most 1, got {natural_rate}")
     if clip is not None and not clip > 0:
-        raise InputError(f"clip must be positive, got {clip}: leave it out for gradients as they are")
+        raise InputError(f"clip must be positive, got {clip}: omit it to leave gradients unclipped")

@@ -1,4 +1,4 @@
-"""What training tells while it runs: a bar on a terminal, and a plain line now and then elsewhere."""
+"""Progress reports: a bar on a terminal, elsewhere a plain line now and then."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _BAR_SECONDS, _LINE_SECONDS = 0.2, 10.0  # between two reports
 
 
 class Meter:
-    """The state of a training in numbers: smoothed objective, last score, rows a second, seconds left.
+    """The state of training in numbers: smoothed objective, last score, rows per second, seconds left.
 
     Arguments:
-        total: the steps to come.
-        batch: rows of a step.
-        seconds: the time limit, where there is one.
-        show: what to do with a report, ``show(steps, text)``; called every ``every`` seconds at most.
+        total: the number of steps to come.
+        batch: rows per step.
+        seconds: the time limit, if any.
+        show: what to do with a report, ``show(steps, text)``; called at most every ``every`` seconds.
 
     >>> meter = Meter(total=100, batch=10, clock=iter([0.0, 2.0]).__next__)
     >>> meter.step(-3.0)
@@ -48,7 +48,7 @@ class Meter:
         self.start = self.now = self._shown = clock()
 
     def step(self, value: float) -> None:
-        """Take note of a step and of the objective before it; NaN is a step that failed."""
+        """Record a step and the objective before it; NaN marks a failed step."""
         self.steps += 1
         if value == value:
             self._sum = _MEMORY * self._sum + (1 - _MEMORY) * value
@@ -58,13 +58,13 @@ class Meter:
             self.report()
 
     def resume(self, steps: int, seconds: float) -> None:
-        """Go on after so many steps and seconds, and say so."""
+        """Continue after ``steps`` steps and ``seconds`` seconds, and report that."""
         self.steps = self.resumed = steps
         self.start -= seconds
         self.report()
 
     def report(self) -> None:
-        """Show where the training stands."""
+        """Show the current state."""
         self._shown = self.now
         self.show(self.steps, self.text)
 
@@ -80,18 +80,18 @@ class Meter:
 
     @property
     def rate(self) -> float:
-        """Rows a second, from the start."""
+        """Rows per second since the start."""
         return self.steps * self.batch / self.elapsed if self.elapsed > 0 else 0.0
 
     @property
     def left(self) -> float:
-        """Seconds to the last step at the present speed, or to the time limit."""
+        """Seconds to the last step at the current speed, or to the time limit."""
         by_steps = self.elapsed * (self.total - self.steps) / self.steps if self.steps else math.inf
         return max(0.0, min(by_steps, self.limit - self.elapsed))
 
     @property
     def text(self) -> str:
-        """All of it in a line."""
+        """All of it in one line."""
         if self.steps and self.steps == self.resumed:
             return "restored from the checkpoint"
         score = "" if math.isnan(self.score) else f" · score {self.score:.6g}"
@@ -101,9 +101,9 @@ class Meter:
 
 @contextmanager
 def meter(progress: bool, total: int, batch: int, seconds: float | None = None) -> Iterator[Meter]:
-    """A meter that shows itself: as a bar where ``progress`` is wanted and standard output is a terminal.
+    """A meter that shows itself: as a bar if ``progress`` is set and standard output is a terminal.
 
-    Elsewhere a line every ten seconds and one at the end go to the ``stratagp`` logger, at INFO, and with ``progress``
+    Otherwise a line every ten seconds and one at the end go to the ``stratagp`` logger, at INFO, and with ``progress``
     to standard output.
 
     >>> with meter(True, total=1, batch=8) as show:

@@ -17,7 +17,7 @@ from stratagp.training.lbfgs import Result, maximise
 
 @dataclass(frozen=True)
 class _Run:
-    """One optimisation: where it began in the order of starts, how and where it ended, what it warned of."""
+    """One optimisation: the number of its start, how and where it ended, and its warnings."""
 
     number: int
     result: Result
@@ -35,11 +35,17 @@ def maximise_from_many(
     promising: Sequence[np.ndarray] = (),
     tolerance: float = 0.0,
 ) -> Result:
-    """:func:`maximise` from the present values and ``n_restarts`` others; ``parameters`` end at the best maximum found.
+    """:func:`maximise` from the current values and ``n_restarts`` others; ``parameters`` end at the best maximum.
 
+<<<<<<< HEAD
     The other starts are those of ``promising``, vectors of free coordinates, as far as they go, then ``raw + spread ·
     N(0, I)``: a factor of about ``e`` for positive numbers. A start that fails is skipped, unless all fail. Only
     warnings of the winner are shown. ``tolerance`` is that of :func:`maximise`.
+=======
+    The other starts are the ``promising`` vectors of free coordinates, if any, then ``raw + spread ·
+    N(0, I)``: a factor of about ``e`` for positive numbers. A failed start is skipped, unless all fail. Only
+    warnings of the winner are shown.
+>>>>>>> english
 
     >>> x = nn.Parameter(torch.tensor([2.0], dtype=torch.float64))
     >>> def hills():  # the higher one is at −1

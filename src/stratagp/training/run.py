@@ -1,4 +1,4 @@
-"""One training from step to step: what it has reached, the last good state, the best one, and how it ends."""
+"""One training run, step by step: its progress, the last good state, the best one, and how it ends."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from stratagp.training.optimisers import Mover, Snapshot
 from stratagp.training.schedules import Schedule
 from stratagp.training.world import World
 
-OUT_OF_TIME, TERMINATED = 1, 1_000_000  # wishes of a process; that of any weighs more than all others together
+OUT_OF_TIME, TERMINATED = 1, 1_000_000  # requests of a process; one TERMINATED outweighs all the others together
 
 _STATE, _BEST_STATE = ("factor", "least", "taken", "sum", "count"), ("value", "waited", "last", "scored")
-_KEEP_EVERY = 50  # steps between two good states that are kept
-_FALL = 10.0  # times its size (and a nat a row) that the objective may lose since the last good state
+_KEEP_EVERY = 50  # steps between saved good states
+_FALL = 10.0  # times its size (plus a nat per row) that the objective may lose since the last good state
 _FAULTS = (NotPositiveDefiniteError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
 
 
@@ -46,19 +46,19 @@ class History:
 
     @property
     def cut_short(self) -> bool:
-        """Whether training was interrupted, ran out of time or diverged: what was to come after it should not."""
+        """Whether training was interrupted, ran out of time or diverged: later phases should be skipped."""
         return self.ending in ("interrupted", "out of time", "diverged")
 
 
 class Run:
-    """One training: its steps, the last good state, and what to do when a step goes wrong.
+    """One training run: its steps, the last good state, and recovery from failed steps.
 
     Arguments:
-        objective: of a batch.
-        mover: what steps up its gradients.
+        objective: a function of a batch.
+        mover: steps up its gradients.
         good: the last good state.
-        schedule: a factor of the steps by progress.
-        rows: of all data.
+        schedule: a factor on the steps by progress.
+        rows: the number of all data rows.
         world: the processes that step together.
     """
 
@@ -74,13 +74,13 @@ class Run:
         self.objective, self.mover, self.good, self.schedule, self.rows = objective, mover, good, schedule, rows
         self.world, self.wish = world, 0
         self.factor, self.least, self.history = 1.0, -math.inf, History()
-        self.taken, self.sum, self.count = 0, 0.0, 0  # batches so far; of this epoch, objectives and how many
+        self.taken, self.sum, self.count = 0, 0.0, 0  # batches so far; the sum and number of this epoch's objectives
         self.seen = 0  # rows of this process, in this epoch
 
     def step(self, batch: Sequence[Tensor], total: int) -> float:
-        """One step up the objective of a batch, one of ``total``; its value before the step.
+        """One of ``total`` steps up the objective of a batch; returns its value before the step.
 
-        NaN where the state was bad and has been replaced by the last good one.
+        Returns NaN if the state was bad and has been replaced by the last good one.
         """
         done = self.taken / total
         self.taken += 1
@@ -108,21 +108,21 @@ class Run:
         return found
 
     def _climb(self, batch: Sequence[Tensor]) -> tuple[Tensor | None, Exception | None]:
-        """The objective of this process's rows, its gradients left with the parameters; or what went wrong."""
+        """The objective of this process's rows, with gradients on the parameters; or the error."""
         if not len(batch[0]):
             return None, None
         device = self.mover.moving[0].device
         try:
             value = self.objective(*(part.to(device) for part in batch))
             if not value.requires_grad:
-                raise InputError("objective does not depend on the parameters that move: check it, and parameters")
+                raise InputError("objective does not depend on the trained parameters: check objective and parameters")
             (-value).backward()
         except _FAULTS as error:
             return None, error
         return value, None
 
     def _turn_back(self, error: Exception | None) -> float:
-        """The last good state again, with half the step; at the start there is none, and the fault is raised."""
+        """Return to the last good state with half the step; at the start there is none, and the error is raised."""
         if self.history.steps == 0:
             raise error or InputError("the objective is not finite at the start: check the data and the initial values")
         self.good.restore()
@@ -131,22 +131,22 @@ class Run:
         return math.nan
 
     def end_epoch(self) -> None:
-        """Note the mean objective of the epoch; moments that each process took from its rows are averaged by rows."""
+        """Record the mean objective of the epoch, and average the moments of all processes by rows."""
         norms = [part for part in self.good.module.modules() if isinstance(part, _BatchNorm)]
         self.world.mean([moments for norm in norms for moments in norm.buffers()], self.seen)
         self.history.values.append(self.sum / self.count if self.count else math.nan)
         self.sum, self.count, self.seen = 0.0, 0, 0
 
     def state(self) -> dict[str, Any]:
-        """All that a later process needs to go on, but for tensors."""
+        """Everything that a later process needs to continue, except tensors."""
         return {**{name: getattr(self, name) for name in _STATE}, "history": asdict(self.history)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from such a state."""
+        """Continue from such a state."""
         for name in _STATE:
             setattr(self, name, state[name])
         self.history = History(**state["history"])
-        if self.history.ending == "terminated":  # which is why it was saved; from here it goes on
+        if self.history.ending == "terminated":  # that is why it was saved; it continues from here
             self.history.ending = "finished"
 
 
@@ -164,7 +164,7 @@ class Best:
         self.snapshot, self.score, self.score_steps, self.patience = snapshot, score, score_steps, patience
         self.world = world
         self.value, self.waited = -math.inf, 0
-        self.last, self.scored = math.nan, 0  # the last score, and the steps taken until then
+        self.last, self.scored = math.nan, 0  # the last score, and the steps before it
 
     def start(self) -> None:
         """Score the state that training starts from, which may be the best."""
@@ -174,7 +174,7 @@ class Best:
             self.snapshot.take()
 
     def is_over(self, history: History) -> bool:
-        """Take note of an epoch; whether patience has run out."""
+        """Record an epoch; returns whether patience has run out."""
         if self.score is not None:
             if history.steps - self.scored >= self.score_steps:
                 self.last, self.scored = self._scored(), history.steps
@@ -188,7 +188,7 @@ class Best:
         return self.patience is not None and self.waited >= self.patience
 
     def finish(self) -> None:
-        """The state with the best score, where there was a score."""
+        """Restore the state with the best score, if there was a score."""
         self.snapshot.restore()
 
     def _scored(self) -> float:
@@ -196,10 +196,10 @@ class Best:
         return float(self.world.from_first(float(self.score())))
 
     def state(self) -> dict[str, Any]:
-        """All that a later process needs to go on, but for tensors."""
+        """Everything that a later process needs to continue, except tensors."""
         return {name: getattr(self, name) for name in _BEST_STATE}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from such a state."""
+        """Continue from such a state."""
         for name in _BEST_STATE:
             setattr(self, name, state[name])

@@ -1,6 +1,6 @@
-"""How the step changes in the course of training: factors of the rate, as plain functions of progress in [0, 1].
+"""How the step changes during training: factors on the rate, as plain functions of progress in [0, 1].
 
-Any function of one number will do. Those that take more are shaped by ``functools.partial``::
+Any function of one number will do. Use ``functools.partial`` to set further arguments::
 
     train(…, schedule=partial(warm_up, share=0.1))
 """
@@ -14,7 +14,7 @@ Schedule = Callable[[float], float]
 
 
 def constant(progress: float) -> float:
-    """The factor 1 all the time.
+    """The constant factor 1.
 
     >>> constant(0.0), constant(1.0)
     (1.0, 1.0)
@@ -23,7 +23,7 @@ def constant(progress: float) -> float:
 
 
 def cosine(progress: float, last: float = 0.02) -> float:
-    """A factor of the step that falls from 1 to ``last`` along half a cosine, as ``progress`` goes from 0 to 1.
+    """A factor on the step that falls from 1 to ``last`` along half a cosine, as ``progress`` goes from 0 to 1.
 
     >>> cosine(0.0), round(cosine(0.5), 2), round(cosine(1.0), 2)
     (1.0, 0.51, 0.02)
@@ -32,7 +32,7 @@ def cosine(progress: float, last: float = 0.02) -> float:
 
 
 def warm_up(progress: float, share: float = 0.05, first: float = 0.05, then: Schedule = cosine) -> float:
-    """A straight rise from ``first`` to 1 in a ``share`` of the training, and the schedule ``then`` over the rest.
+    """A linear rise from ``first`` to 1 in a ``share`` of training, then the schedule ``then`` over the rest.
 
     >>> warm_up(0.0), warm_up(0.05), round(warm_up(1.0), 2)
     (0.05, 1.0, 0.02)
@@ -52,7 +52,7 @@ def exponential(progress: float, last: float = 0.02) -> float:
 
 
 def staircase(progress: float, drops: int = 2, factor: float = 0.1) -> float:
-    """``factor ^ ⌊progress · (drops + 1)⌋``: level for equal parts of the training, with ``drops`` drops between them.
+    """``factor ^ ⌊progress · (drops + 1)⌋``: constant over equal parts of training, with ``drops`` drops between them.
 
     >>> [round(staircase(done), 6) for done in (0.0, 0.3, 0.4, 0.7, 1.0)]
     [1.0, 1.0, 0.1, 0.01, 0.01]

@@ -1,9 +1,8 @@
-"""Where training starts: values for the parameters of a kernel that nobody chose, taken from the data.
+"""Where training starts: values from the data for parameters of a kernel that the user left unset.
 
 A lengthscale starts at the spread of its columns times √D (in D dimensions typical points lie √D further apart), and
-times √F in a product of F kernels that have one, whose distances add up; a
-period at the strongest one in the targets, and the variances share the variance of standardised targets among the
-summands. Values that the user gave are left alone.
+times √F in a product of F kernels with lengthscales, whose distances add up. A period starts at the strongest one in
+the targets, and the summands share the variance of standardised targets. Values that the user gave are left alone.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from torch import Tensor
 from stratagp.kernels import Anchored, Cached, Kernel, Linear, Periodic, Polynomial, Product, Sum, White
 from stratagp.parameters import Parameter
 
-_ROWS = 1000  # that are looked at; more would not change a start value
+_ROWS = 1000  # examined; more would not change a start value
 _OBJECTS = 20  # the same for objects, whose kernels are slow
-_PERIODS = 2000  # frequencies that compete for the strongest period
+_PERIODS = 2000  # candidate frequencies for the strongest period
 
 
 def start_from_data(kernel: Kernel, x: Any, y: Float[Tensor, " n"], variance: float = 1.0) -> Kernel:
-    """Give every open parameter of ``kernel`` a value that suits points ``x`` and targets ``y`` of a variance.
+    """Give every unset parameter of ``kernel`` a value that suits points ``x`` and targets ``y`` of this variance.
 
     >>> from stratagp import kernels as k
     >>> x = torch.linspace(0, 300, 40, dtype=torch.float64)[:, None]
@@ -40,24 +39,24 @@ def start_from_data(kernel: Kernel, x: Any, y: Float[Tensor, " n"], variance: fl
         for part, points in seen.items():
             _start_lengthscale(part, points, crowd.get(part, 1))
         if any(item.parameter.unset and item.name.endswith("period") for item in kernel.named_values()):
-            block = slice(0, _ROWS)  # consecutive rows: thinned ones would show aliases
+            block = slice(0, _ROWS)  # consecutive rows: a thinned sample would show aliases
             for part, points in _points_of_parts(kernel, x[block]).items():
                 _start_period(part, points, y[block])
         reading: dict[Kernel, Kernel] = {
             part.base: part for part in kernel.modules() if isinstance(part, (Anchored, Cached))
         }
         for part, share in variance_carriers(kernel, variance):
-            reader = reading.get(part, part)  # objects have become rows
+            reader = reading.get(part, part)  # its objects are rows now
             _start_variance(part, reader, seen.get(reader, rows), share)
     return kernel
 
 
 def _points_of_parts(kernel: Kernel, x: Any) -> dict[Kernel, Tensor]:
-    """What each part of a composed kernel gets to see: its columns, warped and scaled as they are."""
+    """The points that each part of a composed kernel sees: its columns, warped and scaled."""
     seen: dict[Kernel, Tensor] = {}
 
     def note(part: Any, arguments: tuple[Any, ...]) -> None:
-        points = arguments[0]  # nodes of an integral, or points with a function axis, tell nothing about the data
+        points = arguments[0]  # nodes of an integral and points with a function axis are not data
         if isinstance(points, Tensor) and points.dim() == 2 and len(points) == len(x):
             seen[part] = points
 
@@ -72,7 +71,7 @@ def _points_of_parts(kernel: Kernel, x: Any) -> dict[Kernel, Tensor]:
 
 
 def _factors(kernel: Kernel, others: int = 0) -> dict[Kernel, int]:
-    """With how many kernels that have a lengthscale each of them is multiplied, itself included.
+    """For each kernel with a lengthscale, the number of such kernels in its product, including itself.
 
     >>> from stratagp import kernels as k
     >>> list(_factors(k.RBF().on(0) * k.RBF().on(1) * k.Linear() + k.Matern(1.5)).values())
@@ -86,13 +85,13 @@ def _factors(kernel: Kernel, others: int = 0) -> dict[Kernel, int]:
 
 
 def _width(kernel: Kernel) -> int:
-    """How many kernels with a lengthscale are multiplied; of a sum, in its widest part."""
+    """The number of kernels with a lengthscale in a product; for a sum, in its widest part."""
     inner = [_width(part) for part in kernel.parts]
     return int(_has_lengthscale(kernel)) + (sum(inner) if isinstance(kernel, Product) else max(inner, default=0))
 
 
 def _has_lengthscale(kernel: Kernel) -> bool:
-    """Whether it has one of distances; that of periodic kernels is a share of the period."""
+    """Whether its lengthscale is a distance; that of periodic kernels is relative to the period."""
     return isinstance(kernel._modules.get("lengthscale"), Parameter) and not isinstance(kernel, Periodic)
 
 
@@ -110,14 +109,14 @@ def _start_period(part: Kernel, x: Float[Tensor, "n d"], y: Float[Tensor, " n"])
 
 
 def spreads(x: Float[Tensor, "n d"]) -> Float[Tensor, " d"]:
-    """The standard deviation of each column, or 1 where it is constant."""
+    """The standard deviation of each column, or 1 if it is constant."""
     spread = x.std(0, correction=0)
     constant = spread <= 1e-12 * x.abs().amax(0)
     return torch.where(constant | (spread == 0), torch.ones_like(spread), spread)
 
 
 def strongest_period(x: Float[Tensor, " n"], y: Float[Tensor, " n"]) -> float:
-    """The period of the sine wave that explains most of ``y`` at places ``x``, however unevenly they lie.
+    """The period of the sine wave that explains most of ``y`` at points ``x``, even if they are unevenly spaced.
 
     Least squares of a sine, a cosine and a straight line, for periods from the range of ``x`` down to two typical gaps.
 
@@ -142,16 +141,16 @@ def strongest_period(x: Float[Tensor, " n"], y: Float[Tensor, " n"]) -> float:
 
 
 def _without(basis: Float[Tensor, "n p"], values: Float[Tensor, "n q"]) -> Float[Tensor, "n q"]:
-    """What least squares on ``basis`` leave of ``values``."""
+    """The residuals of ``values`` after least squares on ``basis``."""
     q, _ = torch.linalg.qr(basis)
     return values - q @ (q.mT @ values)
 
 
 def variance_carriers(kernel: Kernel, share: float = 1.0) -> Iterator[tuple[Kernel, float]]:
-    """The kernels whose variance has the units of the target squared, and the share of the total each starts with.
+    """The kernels whose variance has the units of the target squared, and each one's initial share of the total.
 
-    Every summand has its share; of the factors of a product one carries it, the first that is learnt, and the others
-    are numbers without units.
+    Every summand has its share; in a product one factor carries it, the first that is learnt, and the others have no
+    units.
     """
     if isinstance(kernel, Sum):
         for part in kernel.parts:
@@ -194,4 +193,4 @@ def _assign(parameter: Parameter, value: Any) -> None:
     value = np.asarray(value, dtype=float)
     if np.isfinite(value).all() and (value > 0).all():
         parameter.assign(value)
-        parameter.unset = True  # still nobody's choice
+        parameter.unset = True  # still not the user's choice

@@ -1,12 +1,13 @@
 """Several processes that train one model: each has its share of the rows of a batch, and all make the same step.
 
-The objective is a mean over rows and what does not depend on them, ``F = (N/B) Σᵢ ℓᵢ − KL``. A process with ``B_r`` of
-the ``B`` rows of a batch computes ``F_r = (N/B_r) Σ_{i∈r} ℓᵢ − KL``, and the average by rows is that of one process:
+The objective is a mean over rows plus a part that does not depend on them, ``F = (N/B) Σᵢ ℓᵢ − KL``. A process with
+``B_r`` of the ``B`` rows of a batch computes ``F_r = (N/B_r) Σ_{i∈r} ℓᵢ − KL``; weighted by rows, the average is that
+of one process:
 
     Σ_r (B_r / B) F_r = (N/B) Σᵢ ℓᵢ − KL
 
-So the KL counts once, however uneven the shares are, and a process without rows gives nothing. The processes, their
-meeting and their restarts are torch's: ``torchrun --nproc-per-node 2 script.py``.
+So the KL counts once, however uneven the shares, and a process without rows adds nothing. The processes, their
+rendezvous and restarts are torch's: ``torchrun --nproc-per-node 2 script.py``.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from torch import Tensor, nn
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-_OBJECTIVE, _ROWS, _FAULTS, _WISHES = range(4)  # the numbers that travel behind the gradients
+_OBJECTIVE, _ROWS, _FAULTS, _WISHES = range(4)  # the numbers sent after the gradients
 
 
 class World:
-    """The processes that train together; a single one where nobody started more.
+    """The processes that train together; by default a single one.
 
     >>> World().size, World().is_first
     (1, True)
@@ -42,20 +43,20 @@ class World:
         return self.rank == 0
 
     def share(self, rows: Tensor) -> Tensor:
-        """The rows of a batch, given by their numbers, that are this process's own: every ``size``-th."""
+        """This process's own rows of a batch, given by their numbers: every ``size``-th."""
         return rows[self.rank :: self.size] if self.size > 1 else rows
 
     def average(
         self, parameters: Sequence[nn.Parameter], value: Tensor | None, rows: int, fault: bool, wish: int
     ) -> tuple[Tensor | None, bool, int]:
-        """The gradients of all processes averaged by rows, in place; the objective, whether any met a fault, wishes.
+        """Average gradients over processes by rows, in place; returns objective, whether any failed, and requests.
 
         Arguments:
-            parameters: whose gradients are averaged; those without one count as zero.
-            value: the objective of this process's rows; None where it has none.
-            rows: how many these are.
-            fault: whether this process could not compute its objective.
-            wish: what it would have all do after this step, as a number; those of all processes are added up.
+            parameters: average the gradients of these; those without one count as zero.
+            value: the objective of this process's rows; None if it has none.
+            rows: the number of these rows.
+            fault: whether this process failed to compute its objective.
+            wish: a request for all after this step, as a number; the numbers of all processes are added up.
         """
         if self.size == 1:
             return value, fault, wish
@@ -69,7 +70,7 @@ class World:
         return tail[_OBJECTIVE] / total, bool(tail[_FAULTS] > 0), int(tail[_WISHES])
 
     def from_first(self, value: Any) -> Any:
-        """What the first process has, in all of them: numbers, text and containers of these."""
+        """The first process's value, in all of them: numbers, text and containers of these."""
         if self.size == 1:
             return value
         box = [value if self.is_first else None]
@@ -77,7 +78,7 @@ class World:
         return box[0]
 
     def by_first(self, function: Callable[[], Any]) -> Any:
-        """What a function gives in the first process, in all of them; what it raises, all raise."""
+        """The function's result in the first process, in all of them; if it raises, all raise."""
         if self.size == 1:
             return function()
         found, error = None, None
@@ -92,7 +93,7 @@ class World:
         return found
 
     def all_have(self, value: Any) -> list[Any]:
-        """What each process has, by rank, in all of them."""
+        """The values of all processes, by rank, in each of them."""
         if self.size == 1:
             return [value]
         found: list[Any] = [None] * self.size
@@ -100,7 +101,7 @@ class World:
         return found
 
     def copy_first(self, tensors: Iterable[Tensor]) -> None:
-        """Give tensors the values that they have in the first process."""
+        """Set tensors to their values in the first process."""
         if self.size > 1:
             for tensor in tensors:
                 dist.broadcast(tensor.detach(), src=0)
@@ -112,7 +113,7 @@ class World:
         return tensor
 
     def mean(self, tensors: Iterable[Tensor], rows: int) -> None:
-        """Average tensors of real numbers over the processes, in place: moments that each took from ``rows`` rows."""
+        """Average real tensors over processes, in place, weighted by the ``rows`` that each took them from."""
         if self.size == 1:
             return
         total = float(self.sum(torch.tensor(float(rows), dtype=torch.float64)))
@@ -122,7 +123,7 @@ class World:
 
 
 def join() -> World:
-    """Join the processes that ``torchrun`` has started, if it has: over gloo, and NCCL for what is on CUDA devices.
+    """Join the processes started by ``torchrun``, if any: over gloo, and NCCL for CUDA devices.
 
     >>> join().size
     1
@@ -130,17 +131,17 @@ def join() -> World:
     if dist.is_available() and not dist.is_initialized() and "TORCHELASTIC_RUN_ID" in os.environ:
         store, rank, size = next(rendezvous("env://"))
         if os.environ["LOCAL_WORLD_SIZE"] == os.environ["WORLD_SIZE"]:
-            # torchrun keeps one store over restarts, and with it the addresses of processes that are dead; on one
-            # machine all processes count restarts alike
+            # torchrun keeps one store over restarts, with the addresses of dead processes; on one machine all processes
+            # count restarts alike
             store = PrefixStore(f"attempt {os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         dist.init_process_group(backend, store=store, rank=rank, world_size=size)
-        atexit.register(dist.destroy_process_group)  # whose threads would else outlive the interpreter, now and then
+        atexit.register(dist.destroy_process_group)  # otherwise its threads may outlive the interpreter
     return World()
 
 
 def _weighted(parameter: nn.Parameter, rows: int) -> Tensor:
-    """The gradient of a mean over rows as that of their sum, in double precision; zeros where there is none."""
+    """The gradient of a mean over rows as that of their sum, in double precision; zeros if there is none."""
     if parameter.grad is None or not rows:
         return torch.zeros(parameter.numel(), dtype=torch.float64, device=parameter.device)
     return parameter.grad.detach().reshape(-1).double() * rows

@@ -1,4 +1,4 @@
-"""Kernels made of kernels: sums, products, powers, columns, warped inputs, effects, smoothed processes."""
+"""Kernels built from kernels: sums, products, powers, columns, warped inputs, effects, smoothed processes."""
 
 from stratagp.kernels.algebra.arithmetic import Power, Product, Sum
 from stratagp.kernels.algebra.on_columns import OnColumns

@@ -32,9 +32,9 @@ class Additive(Kernel):
 
     Arguments:
         base: a kernel on one column, copied for each (its own variance is fixed), or a list with a kernel for each.
-        max_order: the highest interaction, all of them if None.
+        max_order: the highest order of interaction; None for all.
         variance: a number, or one for each order.
-        dim: the number of columns; may be left to :meth:`Kernel.bind`.
+        dim: the number of columns; may be set later by :meth:`Kernel.bind`.
 
     >>> from stratagp import kernels as k
     >>> Additive(k.RBF(), max_order=1, dim=3)(torch.zeros(1, 3)).item()
@@ -61,7 +61,7 @@ class Additive(Kernel):
 
     @property
     def differentiable(self) -> float:
-        """As often as the roughest column, also before the columns are known."""
+        """As many derivatives as the roughest column, even before the columns are known."""
         return min(part.differentiable for part in self.parts or self._template)
 
     def _copies(self, dim: int) -> list[Kernel]:
@@ -72,7 +72,7 @@ class Additive(Kernel):
         return copies
 
     def replicate(self, functions: int) -> Kernel:
-        """As for every kernel, once the columns are known."""
+        """See :meth:`Kernel.replicate`; the columns must be known."""
         if not self.parts:
             raise InputError("Additive does not know its columns yet: call kernel.bind(d) before replicate")
         return super().replicate(functions)
@@ -103,19 +103,19 @@ class Additive(Kernel):
         super()._check_columns(columns)
         if not self.parts:
             raise InputError(
-                f"Additive does not know its columns yet: call kernel.bind({columns}) or write dim={columns}"
+                f"Additive does not know its columns yet: call kernel.bind({columns}) or pass dim={columns}"
             )
         if len(self.parts) != columns:
             raise InputError(f"Additive has kernels for {len(self.parts)} columns, but the points have {columns}")
 
     def _orders(self, values: list[Tensor]) -> Tensor:
-        """``Σₙ varianceₙ eₙ`` of the columns' matrices or diagonals, which have their rows in the last axes."""
+        """``Σₙ varianceₙ eₙ`` of the columns' matrices or diagonals, with rows in the last axes."""
         first = values[0]
         polynomials = [torch.ones_like(first)] + [torch.zeros_like(first) for _ in range(int(self.max_order or 0))]
         for i, value in enumerate(values):
             for n in range(min(i + 1, len(polynomials) - 1), 0, -1):
                 polynomials[n] = polynomials[n] + value * polynomials[n - 1]
-        weights = self.parameter("variance").natural.unbind(-1)  # one tensor an order: () or (q,)
+        weights = self.parameter("variance").natural.unbind(-1)  # one tensor for each order: () or (q,)
         pad = first.dim() - weights[0].dim()
         terms = [w.reshape(*w.shape, *[1] * pad) * e for w, e in zip(weights, polynomials[1:], strict=True)]
         return torch.stack(terms).sum(0)
@@ -132,7 +132,7 @@ class Additive(Kernel):
         """The kernel of one effect, ``varianceₙ Π_{i ∈ columns} kᵢ``: a main effect or an interaction of the model.
 
         The posterior of that effect is ``posterior.component(kernel.component(columns), x)``. Take it again after
-        training: its variance is the one of this moment.
+        training: its variance is a snapshot.
         """
         order = len(columns)
         known = set(range(len(self.parts)))

@@ -23,7 +23,7 @@ def _as_kernel(value: Any, trainable: bool) -> Kernel:
         return value
     if isinstance(value, (int, float)):
         return Constant(positive(value, trainable=trainable))
-    raise InputError(f"a kernel combines with kernels and positive numbers, not with {type(value).__name__}")
+    raise InputError(f"a kernel can be combined with kernels and positive numbers, got {type(value).__name__}")
 
 
 def _flatten(kind: type[Kernel], parts: Sequence[Kernel]) -> list[Kernel]:
@@ -66,7 +66,7 @@ class Sum(Kernel):
         return [term for part in self.parts for term in terms_of(part, dim)]
 
     def random_features(self, n_features: int, dim: int, generator: Rng = None) -> FeatureMap:
-        """The features of all parts, each with ``n_features`` draws of its own."""
+        """The features of all parts, each with its own ``n_features`` draws."""
         maps = [part.random_features(n_features, dim, generator) for part in self.parts]
         return WaveFeatures(dim, [term for part in maps for term in wave_terms(part)])
 
@@ -75,8 +75,13 @@ class Sum(Kernel):
         return " + ".join(part.describe() for part in self.parts)
 
 
+<<<<<<< HEAD
 class Product(Kernel):
     """``k(x, z) = Π kᵢ(x, z)``. A number scales the kernel and stays fixed, since kernels have variances of their own.
+=======
+class Product(WithExpectations):
+    """``k(x, z) = Π kᵢ(x, z)``. A number scales the kernel and stays fixed, because kernels have their own variances.
+>>>>>>> english
 
     >>> from stratagp import kernels as k
     >>> 2 * k.RBF() * (k.Linear() + k.Constant())
@@ -133,7 +138,7 @@ class Power(Kernel):
     def __init__(self, base: Kernel, exponent: Any) -> None:
         super().__init__()
         if not isinstance(exponent, int) or isinstance(exponent, bool) or exponent < 1:
-            raise InputError(f"a kernel's exponent must be a positive whole number, got {exponent!r}")
+            raise InputError(f"the exponent of a kernel must be a positive whole number, got {exponent!r}")
         self.base, self.exponent = base, exponent
 
     def forward(self, x: Any, z: Any) -> Float[Tensor, "*q n m"]:
@@ -153,7 +158,7 @@ class Power(Kernel):
         return reduce(multiply, [terms_of(self.base, dim)] * self.exponent)
 
     def random_features(self, n_features: int, dim: int, generator: Rng = None) -> FeatureMap:
-        """As of a product of equal kernels with independent draws."""
+        """The features of a product of equal kernels with independent draws."""
         return multiplied([self.base.random_features(n_features, dim, generator) for _ in range(self.exponent)])
 
     def describe(self) -> str:
@@ -162,5 +167,5 @@ class Power(Kernel):
 
 
 def parenthesise(kernel: Kernel, kinds: tuple[type[Kernel], ...] = (Sum, Product, Power)) -> str:
-    """The kernel as text, in parentheses where it is of one of the kinds."""
+    """The kernel as text, in parentheses if it is of one of the kinds."""
     return f"({kernel.describe()})" if isinstance(kernel, kinds) else kernel.describe()

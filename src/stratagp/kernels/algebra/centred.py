@@ -1,4 +1,4 @@
-"""Kernels of functions with mean zero, from which a function falls apart into effects that do not overlap.
+"""Kernels of functions with mean zero, which split a function into effects that do not overlap.
 
 Each one-column kernel is centred with respect to the distribution of its input. Then in
 
@@ -75,11 +75,11 @@ class Centred(Kernel):
 
         k(x, z) = k_b(x, z) − μ(x) μ(z)/ν,   μ(x) = Σⱼ wⱼ k_b(x, sⱼ),   ν = Σᵢⱼ wᵢ wⱼ k_b(sᵢ, sⱼ),
 
-    the covariance of ``f`` given ``Σⱼ wⱼ f(sⱼ) = 0``. Where ν vanishes, the functions are centred already.
+    the covariance of ``f`` given ``Σⱼ wⱼ f(sⱼ) = 0``. If ν vanishes, the functions are centred already.
 
     Arguments:
         base: a kernel on one column.
-        points: the places ``s`` (``r``), perhaps from a :class:`Measure`: ``Centred(RBF(), *Measure.uniform(0, 1))``.
+        points: the points ``s`` (``r``), for example of a :class:`Measure`: ``Centred(RBF(), *Measure.uniform(0, 1))``.
         weights: ``w ≥ 0``, scaled to sum to one; equal if None.
 
     >>> measure = Measure.uniform(0, 1)
@@ -106,7 +106,7 @@ class Centred(Kernel):
         return Measure(self.points[:, 0], self.weights)
 
     def forward(self, x: Float[Tensor, "*qx n 1"], z: Float[Tensor, "*qz m 1"]) -> Float[Tensor, "*q n m"]:
-        """The base kernel less what the mean explains."""
+        """The base kernel minus ``μ(x) μ(z)/ν``."""
         left = self._mean_embedding(x)
         right = left if z is x else self._mean_embedding(z)
         return self.base(x, z) - self._inverse_variance() * left * right.mT
@@ -122,7 +122,7 @@ class Centred(Kernel):
         return self.base(x, self.points) @ self.weights[:, None]
 
     def _inverse_variance(self) -> Float[Tensor, "*q 1 1"]:
-        """``1/ν``, or zero where ν is nothing but rounding beside the variance of the functions."""
+        """``1/ν``, or zero if ν is mere rounding relative to the variance of the functions."""
         nu = self.weights @ self._mean_embedding(self.points)
         variance = self.base.diag(self.points) @ self.weights
         tiny = nu <= 100 * torch.finfo(nu.dtype).eps * variance.unsqueeze(-1)
@@ -131,7 +131,7 @@ class Centred(Kernel):
     def _check_columns(self, columns: int) -> None:
         super()._check_columns(columns)
         if columns != 1:
-            raise InputError(f"Centred acts on one column, but the points have {columns}: write Centred(…).on(column)")
+            raise InputError(f"Centred acts on one column, but the points have {columns}: use Centred(…).on(column)")
 
     def describe(self) -> str:
         """``Centred(base, … points)``."""
@@ -139,18 +139,18 @@ class Centred(Kernel):
 
 
 def anova_kernel(measures: Sequence[Measure], base: Any = None, order: int | None = None) -> Kernel:
-    """The kernel of a functional analysis of variance: a constant, and effects of every order up to ``order``.
+    """The kernel of a functional analysis of variance: a constant plus effects of every order up to ``order``.
 
         k(x, z) = variance₀ + Σₙ varianceₙ Σ_{i₁<…<iₙ} k_{i₁}(x, z) ⋯ k_{iₙ}(x, z)
 
-    with a :class:`Centred` copy ``kᵢ`` of ``base`` for each column. One variance for each order is learnt, and the
-    parameters of the base kernels but for their own ``variance``, which stays fixed.
+    with a :class:`Centred` copy ``kᵢ`` of ``base`` for each column. One variance for each order is learnt, as are the
+    parameters of the base kernels except their own ``variance``, which stays fixed.
 
     Arguments:
-        measures: the distribution of each column, as ``[Measure.uniform(0, 1), Measure.normal(5, 2)]``.
-        base: a kernel on one column, or a list with one for each; if None an RBF, its lengthscale at first the standard
-            deviation of the column.
-        order: the highest interaction, all of them if None.
+        measures: the distribution of each column, such as ``[Measure.uniform(0, 1), Measure.normal(5, 2)]``.
+        base: a kernel on one column, or a list with one for each; if None an RBF, whose lengthscale starts at the
+            standard deviation of the column.
+        order: the highest order of interaction; None for all.
 
     >>> anova_kernel([Measure.uniform(0, 1)] * 3, RBF(0.3), order=2)(torch.rand(5, 3)).shape
     torch.Size([5, 5])
@@ -173,7 +173,7 @@ def _std(measure: Measure) -> float:
     centre = (measure.weights * measure.points).sum()
     std = (measure.weights * (measure.points - centre).square()).sum().sqrt().item()
     if not std > 0:
-        raise InputError("measures must spread over more than one point; leave constant columns out")
+        raise InputError("each measure must cover more than one point: leave out constant columns")
     return std
 
 

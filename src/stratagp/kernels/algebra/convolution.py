@@ -1,6 +1,6 @@
-"""Processes seen through a smoothing function: ``g(x) = ∫ h(a) f(x + a) da``.
+"""Processes after a smoothing function: ``g(x) = ∫ h(a) f(x + a) da``.
 
-Sensors average, pixels have a size, moving means blur. If ``f`` is a Gaussian process then so is ``g``,
+Sensors average, pixels have a size, moving averages blur. If ``f`` is a Gaussian process then so is ``g``,
 jointly with it: the kernels here are those of ``g``, and ``kernel.cross`` is its covariance with ``f``.
 """
 
@@ -42,7 +42,7 @@ class Smoothed(Kernel):
     Arguments:
         base: the kernel of the process before smoothing: an RBF, a Constant or a sum of them.
         width: the standard deviation of the smoothing Gaussian, learnt; a vector gives each column its own.
-        ard: True, or a number of columns, for one width a column.
+        ard: True, or a number of columns, for one width per column.
 
     >>> Smoothed(RBF(lengthscale=1.0), width=2.0).diag(torch.zeros(1, 1)).item()  # √(1/(1 + 2·4))
     0.3333333333333333
@@ -53,7 +53,7 @@ class Smoothed(Kernel):
         for part in _summands(base):
             if not isinstance(part, (RBF, Constant)):
                 raise UnsupportedError(
-                    f"{type(part).__name__} has no closed form under Gaussian smoothing; use "
+                    f"{type(part).__name__} has no closed form under Gaussian smoothing: use "
                     "Convolved(base, offsets, weights) with a quadrature rule of the smoothing function"
                 )
         self.base = base
@@ -71,7 +71,7 @@ class Smoothed(Kernel):
         return _evaluate(self._bells(x.shape[-1], 1), x, z)
 
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
-        """The heights of the bells, at every row."""
+        """The height of the bells, the same at every row."""
         x = self._points(x, "x")
         self._check_columns(x.shape[-1])
         return reduce(torch.add, [constant_diag(bell.scale, x) for bell in self.terms(x.shape[-1])])
@@ -100,7 +100,7 @@ class Smoothed(Kernel):
 
 
 class Convolved(Kernel):
-    """Any process through a smoothing function on finitely many offsets: ``g(x) = Σ_i w_i f(x + a_i)``.
+    """Any process after a smoothing function with finitely many offsets: ``g(x) = Σ_i w_i f(x + a_i)``.
 
         k(x, z) = Σ_ij w_i w_j k_f(x + a_i, z + a_j)
 
@@ -109,7 +109,7 @@ class Convolved(Kernel):
 
     Arguments:
         base: the kernel of ``f``.
-        offsets: ``a``, one row for each (``r d``).
+        offsets: ``a``, one per row (``r d``).
         weights: ``w``, one for each offset (``r``).
 
     >>> slope = Convolved(RBF(), offsets=[[-0.05], [0.05]], weights=[-10.0, 10.0])  # a difference quotient
@@ -125,13 +125,13 @@ class Convolved(Kernel):
     ) -> None:
         super().__init__()
         if not base.takes_tensors:
-            raise InputError(f"Convolved shifts points, and the points of {type(base).__name__} are not numbers")
+            raise InputError(f"Convolved shifts points, but the inputs of {type(base).__name__} are not numbers")
         self.base = base
         self.register_buffer("offsets", torch.as_tensor(offsets, dtype=torch.float64).clone())
         self.register_buffer("weights", torch.as_tensor(weights, dtype=torch.float64).clone())
         if self.offsets.dim() != 2 or self.weights.shape != self.offsets.shape[:1]:
             raise InputError(
-                "offsets must have one row for each weight, shape (r, d) beside (r,), got "
+                "offsets must have one row for each weight, shapes (r, d) and (r,), got "
                 f"{tuple(self.offsets.shape)} and {tuple(self.weights.shape)}"
             )
 
@@ -148,7 +148,7 @@ class Convolved(Kernel):
         return self._weigh(self.base(self._shift(x), z))
 
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
-        """``k(x, x)`` for each row, a few rows at a time, since every row stands for ``r`` points."""
+        """``k(x, x)`` for each row, a few rows at a time, because each row becomes ``r`` points."""
         rows = max(1, _DIAG_POINTS // len(self.weights))
         blocks = [self(chunk).diagonal(dim1=-2, dim2=-1) for chunk in self._points(x, "x").split(rows, -2)]
         return torch.cat(blocks, -1)
@@ -207,7 +207,7 @@ def _summands(kernel: Kernel) -> list[Kernel]:
 
 
 def _widen(part: Kernel, blur: Float[Tensor, "..."], dim: int) -> Term:
-    """The bell of an RBF whose squared lengthscales grow by ``blur``; a constant is a bell without end."""
+    """The bell of an RBF whose squared lengthscales grow by ``blur``; a constant is an infinitely wide bell."""
     if isinstance(part, Constant):
         return Term(part.variance, part.variance.new_zeros(1, dim))
     square = part.lengthscale.square()

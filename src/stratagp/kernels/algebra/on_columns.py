@@ -15,7 +15,7 @@ from stratagp.kernels.base import Kernel
 from stratagp.kernels.expectations import Term, spread, terms_of
 from stratagp.kernels.feature_maps import FeatureMap, Rng, composed
 
-_MANY = 12  # columns, above which not all are printed
+_MANY = 12  # columns above which only some are printed
 
 
 class OnColumns(Kernel):
@@ -31,7 +31,7 @@ class OnColumns(Kernel):
     def __init__(self, base: Kernel, columns: Any) -> None:
         super().__init__()
         if not base.takes_tensors:
-            raise InputError(f"{type(base).__name__} acts on objects, which have no columns to choose from")
+            raise InputError(f"{type(base).__name__} acts on objects, which have no columns: drop .on")
         columns = columns.tolist() if isinstance(columns, np.ndarray) else columns
         chosen = columns if isinstance(columns, (slice, list, tuple)) else [columns]
         if not isinstance(chosen, slice):
@@ -39,7 +39,7 @@ class OnColumns(Kernel):
             if not chosen or not all(isinstance(c, (int, str)) and not isinstance(c, bool) for c in chosen):
                 raise InputError(f"columns must be indices, names or a slice, got {columns!r}")
         self.base, self.columns = base, columns
-        self.index: Any = chosen if _is_resolved(chosen) else None  # a slice, a list of numbers, or not yet known
+        self.index: Any = chosen if _is_resolved(chosen) else None  # a slice, a list of numbers, or None until bound
 
     def _bind(self, names: list[str]) -> None:
         if isinstance(self.columns, slice):
@@ -52,14 +52,14 @@ class OnColumns(Kernel):
     def _take(self, x: Float[Tensor, "*q n d"]) -> Float[Tensor, "*q n c"]:
         if self.index is None:
             raise InputError(
-                f".on({self.columns!r}) names columns, but the kernel has not been told their order: call "
+                f".on({self.columns!r}) names columns, but the kernel does not know their order: call "
                 "kernel.bind(names)"
             )
         if not isinstance(self.index, slice) and not (-x.shape[-1] <= min(self.index) <= max(self.index) < x.shape[-1]):
-            raise InputError(f".on({self.columns!r}) asks for a column that points with {x.shape[-1]} columns lack")
+            raise InputError(f".on({self.columns!r}) asks for a column beyond the {x.shape[-1]} columns of the points")
         chosen = x[..., self.index]
         if not chosen.shape[-1]:
-            raise InputError(f".on({self.columns!r}) chooses none of {x.shape[-1]} columns")
+            raise InputError(f".on({self.columns!r}) selects none of the {x.shape[-1]} columns")
         return chosen
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
@@ -68,7 +68,7 @@ class OnColumns(Kernel):
         return self.base(chosen, chosen if z is x else self._take(z))
 
     def plain(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
-        """The formula of the base kernel, of the chosen columns."""
+        """The base kernel's formula on the chosen columns."""
         return self.base.plain(self._take(x), self._take(z))
 
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
@@ -90,7 +90,7 @@ class OnColumns(Kernel):
 
 
 def _shown(columns: Any) -> str:
-    """The columns as they were given; of many the first two and the last."""
+    """The columns as given; if there are many, the first two and the last."""
     if not isinstance(columns, (list, tuple)) or len(columns) <= _MANY:
         return repr(columns)
     return f"[{columns[0]!r}, {columns[1]!r} … {columns[-1]!r}]"
@@ -101,7 +101,7 @@ def _is_resolved(columns: slice | list[Any]) -> bool:
 
 
 def column_position(column: int | str, names: list[str]) -> int:
-    """The index of a column given by name or (perhaps negative) number."""
+    """The index of a column given by name or by number, which may be negative."""
     if isinstance(column, str):
         if column not in names:
             raise InputError(f"there is no column {column!r}; the columns are {', '.join(names)}")

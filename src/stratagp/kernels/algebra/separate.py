@@ -17,7 +17,7 @@ from stratagp.kernels.feature_maps import FeatureMap, Rng, StackedFeatures
 class Separate(Kernel):
     """Kernels of different kinds side by side, one for each latent function: ``q n m``.
 
-    Functions that share a kernel's form are faster as ``kernel.replicate(q)``, one batched product.
+    For functions with kernels of one form, ``kernel.replicate(q)`` is faster: one batched product.
 
     >>> from stratagp import kernels as k
     >>> import torch

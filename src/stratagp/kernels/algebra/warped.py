@@ -19,9 +19,9 @@ from stratagp.kernels.feature_maps import FeatureMap, Height, Rng, Times, WaveFe
 class Warped(Kernel):
     """``k(u(x), u(z))`` for a function or torch module ``u``; a module's weights are learnt with the kernel.
 
-    A module is copied, and the copy, ``kernel.function.module``, computes in float64 and stays in evaluation mode even
-    where the kernel trains: a covariance must be a function, so dropout rests and batch normalisation uses its stored
-    moments. Two kernels share a copy where one is warped by the ``function`` of the other.
+    A module is copied. The copy, ``kernel.function.module``, computes in float64 and stays in evaluation mode even
+    while the kernel trains: a covariance must be a function, so dropout is off and batch normalisation uses its stored
+    moments. Two kernels share a copy if one is warped by the ``function`` of the other.
 
     >>> from stratagp import kernels as k
     >>> k.RBF().warp(torch.log)(torch.tensor([[1.0]]), torch.tensor([[1.0]]))
@@ -53,7 +53,7 @@ class Warped(Kernel):
 
 
 class Rescaled(Kernel):
-    """``g(x) k(x, z) g(z)`` for a function or torch module ``g`` that returns one number a row (``n 1``).
+    """``g(x) k(x, z) g(z)`` for a function or torch module ``g`` that returns one number per row (``n 1``).
 
     A module is copied and stays in evaluation mode, as in :class:`Warped`.
 
@@ -88,7 +88,7 @@ class Rescaled(Kernel):
 
 
 class _Deterministic(nn.Module):
-    """A module that stays in evaluation mode, whatever holds it: a kernel, or random features of the kernel."""
+    """A module that stays in evaluation mode, even inside a kernel or its random features."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class _Deterministic(nn.Module):
         self.eval()
 
     def forward(self, x: Float[Tensor, "*q n d"]) -> Float[Tensor, "*q n e"]:
-        """What the module says."""
+        """The module's output."""
         found: Tensor = self.module(x)
         return found
 
@@ -106,13 +106,13 @@ class _Deterministic(nn.Module):
 
 
 def deterministic(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """A module as a copy of it in float64 and in evaluation mode; a plain function, or such a copy, as it is."""
+    """A float64 copy of a module in evaluation mode; plain functions and such copies are returned as they are."""
     if not isinstance(function, nn.Module) or isinstance(function, _Deterministic):
         return function
     return _Deterministic(copy.deepcopy(function).to(torch.float64))
 
 
 def name_of(function: Callable[[Tensor], Tensor]) -> str:
-    """What a function is called, or the class of a module."""
+    """The name of a function, or the class of a module."""
     own = function.module if isinstance(function, _Deterministic) else function
     return str(getattr(own, "__name__", type(own).__name__))

@@ -1,1 +1,1 @@
-"""Kernels on labelled graphs, on trees and on molecules."""
+"""Kernels on labelled graphs, trees and molecules."""

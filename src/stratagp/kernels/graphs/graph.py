@@ -23,14 +23,14 @@ _NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes 0, 1, … with a label each, and the edges between them.
+    """A graph of nodes 0, 1, … with a label each, and the edges between them.
 
-    An edge that is given twice, or in both directions of an undirected graph, is one edge.
+    An edge given twice, or in both directions of an undirected graph, counts once.
 
     Arguments:
         edges: pairs ``(i, j)`` of node numbers, or triples ``(i, j, label)``.
-        labels: one hashable value a node; equal values where nodes have no labels.
-        directed: whether an edge leads from ``i`` to ``j`` only.
+        labels: one hashable value per node; give all the same value if nodes have no labels.
+        directed: whether an edge leads only from ``i`` to ``j``.
 
     >>> water = Graph([(0, 1), (0, 2)], ["O", "H", "H"])
     >>> len(water.labels)
@@ -50,7 +50,7 @@ class Graph:
         object.__setattr__(self, "edges", edges)
 
     def arcs(self) -> list[tuple[int, int, Hashable]]:
-        """Every edge once from each node that sees it, as ``(from, to, label)``."""
+        """Every edge once for each node from which it leads, as ``(from, to, label)``."""
         back = () if self.directed else ((j, i, bond) for i, j, bond in self.edges)
         return list(dict.fromkeys((*self.edges, *back)))
 
@@ -60,11 +60,11 @@ def _check_hashable(values: Iterable[Any], name: str) -> None:
         try:
             hash(value)
         except TypeError:
-            raise InputError(f"{name} of a Graph must be hashable, got {value!r}; make it a tuple or a text") from None
+            raise InputError(f"{name} of a Graph must be hashable, got {value!r}: use a tuple or a text") from None
 
 
 def _edge(edge: Any, n: int) -> tuple[int, int, Any]:
-    """An edge with its label, None where it has none."""
+    """An edge with its label, or None without one."""
     try:
         i, j, *rest = edge
         i, j = operator.index(i), operator.index(j)
@@ -75,12 +75,12 @@ def _edge(edge: Any, n: int) -> tuple[int, int, Any]:
     if len(rest) > 1:
         raise InputError(f"an edge of a Graph is a pair (i, j) or a triple (i, j, label), got {edge!r}")
     if not (0 <= i < n and 0 <= j < n):
-        raise InputError(f"edge ({i}, {j}) names a node that has no label: nodes are 0 to {n - 1}")
+        raise InputError(f"edge ({i}, {j}) has a node without a label: labels cover nodes 0 to {n - 1}")
     return i, j, rest[0] if rest else None
 
 
 def as_graph(item: Any) -> Graph:
-    """A :class:`Graph`, also of a networkx graph: labels are the attribute ``label`` of nodes and of edges.
+    """A :class:`Graph`, from a networkx graph if need be: its labels are the attribute ``label`` of nodes and edges.
 
     >>> as_graph(Graph([], ["C"])).labels
     ('C',)
@@ -89,8 +89,8 @@ def as_graph(item: Any) -> Graph:
         return item
     if not all(hasattr(item, name) for name in ("nodes", "edges", "is_directed")):
         raise InputError(
-            f"objects of a graph kernel must be Graph or networkx graphs, got {type(item).__name__}; give parse= a "
-            "function that makes a Graph of each"
+            f"objects of a graph kernel must be Graph or networkx graphs, got {type(item).__name__}: pass a function "
+            "that turns each into a Graph as parse"
         )
     nodes = list(item.nodes(data=True))
     place = {node: i for i, (node, _) in enumerate(nodes)}
@@ -99,17 +99,17 @@ def as_graph(item: Any) -> Graph:
 
 
 class _Pool(NamedTuple):
-    """All nodes of a list of graphs, and their arcs: labels are numbers from 0."""
+    """All nodes of a list of graphs and their arcs, with labels as numbers from 0."""
 
-    owners: np.ndarray  # of each node, the graph
+    owners: np.ndarray  # the graph of each node
     labels: np.ndarray
-    tails: np.ndarray  # of each arc, a node of the pool
+    tails: np.ndarray  # the start node of each arc
     heads: np.ndarray
     bonds: np.ndarray
 
 
 def _numbered(values: Iterable[Hashable]) -> np.ndarray:
-    """Equal values to equal numbers, from 0."""
+    """A number from 0 for each value, equal for equal values."""
     known: dict[Hashable, int] = {}
     return np.array([known.setdefault(value, len(known)) for value in values], dtype=np.int64)
 
@@ -140,9 +140,9 @@ def _refined(pool: _Pool, labels: np.ndarray) -> np.ndarray:
 
 
 class WeisfeilerLehman(Counted, ObjectKernel):
-    """Counts of the neighbourhoods of nodes out to a number of steps: the subtree kernel of Shervashidze et al. (2011).
+    """Counts of neighbourhoods of nodes up to a number of steps: the subtree kernel of Shervashidze et al. (2011).
 
-    The label of a node is refined again and again by the labels ``l`` of its neighbours and of the edges to them,
+    A node's label is refined repeatedly by the labels ``l`` of its neighbours and of the edges to them,
 
         l₀(v) = label of v,     l_{t+1}(v) = ( l_t(v), {{ (label of vu, l_t(u)) : u beside v }} )
 
@@ -150,8 +150,8 @@ class WeisfeilerLehman(Counted, ObjectKernel):
     ``c``, for ``t`` from 0 to ``iterations``. Neighbours in a directed graph are those that an edge leads to.
 
     Arguments:
-        iterations: how often labels are refined; 0 compares the counts of labels alone.
-        parse: a function that makes a :class:`Graph` of each object, such as :func:`read_smiles`.
+        iterations: how often labels are refined; 0 compares only the counts of labels.
+        parse: a function that turns each object into a :class:`Graph`, such as :func:`read_smiles`.
 
     >>> from stratagp import kernels as k
     >>> ethanol, ether = k.Graph([(0, 1), (1, 2)], "CCO"), k.Graph([(0, 1), (1, 2)], "COC")
@@ -192,12 +192,12 @@ class ShortestPath(Counted, ObjectKernel):
 
         s(a, b) = Σ_{l, d, m} n(a; l, d, m) n(b; l, d, m)
 
-    with ``n(a; l, d, m)`` the number of ordered pairs of nodes of ``a`` with labels ``l`` and ``m`` at ``d`` steps from
-    the one to the other. Pairs without a path count nothing; labels of edges are not looked at.
+    with ``n(a; l, d, m)`` the number of ordered pairs of nodes of ``a`` with labels ``l`` and ``m``, ``d`` steps apart.
+    Pairs without a path do not count; labels of edges are ignored.
 
     Arguments:
-        nodes: whether each node is a path of no steps to itself, so that graphs without edges differ by their labels.
-        parse: a function that makes a :class:`Graph` of each object.
+        nodes: whether each node counts as a path of length 0, so that graphs without edges differ by their labels.
+        parse: a function that turns each object into a :class:`Graph`.
 
     >>> from stratagp import kernels as k
     >>> ethanol, ether = k.Graph([(0, 1), (1, 2)], "CCO"), k.Graph([(0, 1), (1, 2)], "COC")

@@ -1,4 +1,4 @@
-"""A kernel on fingerprints of molecules, and the way from a SMILES text to fingerprints and graphs through RDKit."""
+"""A kernel on fingerprints of molecules, and fingerprints and graphs from SMILES texts by RDKit."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from stratagp.kernels.objects.counted import gram
 from stratagp.kernels.objects.encoded import parsed
 from stratagp.parameters import UNSET, Parameter, Value
 
-_UNARY = 16  # ones a count, on average, above which counts are compared by their distance
-_CELLS = 2**24  # of a dense block of counts, at most
+_UNARY = 16  # mean count above which counts are compared by distance, not in unary
+_CELLS = 2**24  # the most cells of a dense block of counts
 _BONDS = {"SINGLE": "-", "DOUBLE": "=", "TRIPLE": "#", "QUADRUPLE": "$", "AROMATIC": ":"}
 
 
 class Tanimoto(ObjectKernel):
-    """How much two fingerprints share of what they have together (Ralaivola et al., 2005).
+    """The share of features that two fingerprints have in common (Ralaivola et al., 2005).
 
         s(a, b) = Σᵢ min(aᵢ, bᵢ) / Σᵢ max(aᵢ, bᵢ)
 
-    for counts or other numbers from 0; for bits it is the Jaccard index of two sets, ``|a ∩ b|/|a ∪ b|``. Fingerprints
-    without any feature are alike to one another alone.
+    for counts or other numbers ≥ 0; for bits it is the Jaccard index of two sets, ``|a ∩ b|/|a ∪ b|``. Fingerprints
+    without any feature resemble only each other.
 
     Arguments:
-        parse: a function that makes a fingerprint of each object, such as :func:`fingerprint` of a SMILES text.
+        parse: a function that turns each object into a fingerprint, such as :func:`fingerprint` for SMILES texts.
 
-    Objects are arrays of bits or counts of one length, or sets of features, or mappings from features to counts.
+    Objects are arrays of bits or counts of one length, sets of features, or mappings from features to counts.
 
     >>> from stratagp import kernels as k
     >>> k.Tanimoto()([{"a", "b"}, {"a": 2, "c": 1}], [{"a", "b"}])
@@ -53,7 +53,7 @@ class Tanimoto(ObjectKernel):
         self.parse = parse
 
     def similarity(self, a: Sequence[Any], b: Sequence[Any]) -> Float[Tensor, "n m"]:
-        """The share of all pairs."""
+        """``s(a, b)`` of all pairs."""
         phi = _features(parsed(a if a is b else [*a, *b], self.parse))
         left, right = (phi, phi) if a is b else (phi[: len(a)], phi[len(a) :])
         sizes = [torch.from_numpy(np.asarray(side.sum(axis=1), dtype=float)) for side in (left, right)]
@@ -63,18 +63,18 @@ class Tanimoto(ObjectKernel):
         return torch.where(most > 0, least / torch.where(most > 0, most, torch.ones_like(most)), 1.0)
 
     def self_similarity(self, a: Sequence[Any]) -> Float[Tensor, " n"]:
-        """One each."""
+        """One for each object."""
         return torch.ones(len(a), dtype=torch.float64)
 
 
 def _features(objects: Sequence[Any]) -> sparse.csr_array:
-    """A row of counts for each object; columns have a meaning within one call only."""
+    """A row of counts for each object; columns have a meaning only within one call."""
     named = [isinstance(item, (Mapping, Set)) for item in objects]
     if any(named) and not all(named):
-        raise InputError("fingerprints must all be arrays, or all sets and mappings of features, not some of each")
+        raise InputError("fingerprints must be all arrays, or all sets and mappings: do not mix them")
     phi = _named_features(objects) if any(named) else _array_features(objects)
     if not (np.isfinite(phi.data) & (phi.data >= 0)).all():
-        raise InputError("fingerprints must hold finite counts from 0, but one holds NaN, infinity or less than 0")
+        raise InputError("fingerprints must hold finite counts ≥ 0, but one has NaN, infinity or a negative count")
     return phi
 
 
@@ -92,7 +92,7 @@ def _named_features(objects: Sequence[Any]) -> sparse.csr_array:
 
 def _array_features(objects: Sequence[Any]) -> sparse.csr_array:
     if any(isinstance(item, (str, bytes)) for item in objects):
-        raise InputError("Tanimoto compares fingerprints, not texts; give parse=fingerprint for SMILES")
+        raise InputError("Tanimoto compares fingerprints, not texts: pass parse=fingerprint for SMILES")
     try:
         arrays = [np.asarray(item, dtype=float) for item in objects]
     except (TypeError, ValueError):
@@ -101,7 +101,7 @@ def _array_features(objects: Sequence[Any]) -> sparse.csr_array:
         raise InputError("each fingerprint must be one row of numbers, a set of features or a mapping to counts")
     lengths = sorted({len(item) for item in arrays})
     if len(lengths) > 1:
-        raise InputError(f"fingerprints must be of one length, got {lengths[0]} and {lengths[-1]}")
+        raise InputError(f"fingerprints must all have one length, got {lengths[0]} and {lengths[-1]}")
     columns = [np.flatnonzero(item) for item in arrays]
     ends = np.cumsum([0, *(len(own) for own in columns)])
     values = np.concatenate([[], *(item[own] for item, own in zip(arrays, columns, strict=True))])
@@ -110,7 +110,7 @@ def _array_features(objects: Sequence[Any]) -> sparse.csr_array:
 
 
 def _least(left: sparse.csr_array, right: sparse.csr_array) -> Float[Tensor, "n m"]:
-    """``Σᵢ min(aᵢ, bᵢ)`` of all rows: products of counts written as ones, or by distance where those are many."""
+    """``Σᵢ min(aᵢ, bᵢ)`` of all rows: products of counts in unary, or by distance if counts are large."""
     values = np.concatenate([left.data, right.data])
     if (values == np.round(values)).all() and values.sum() <= _UNARY * max(1, len(values)):
         highest = int(values.max(initial=1))
@@ -119,7 +119,7 @@ def _least(left: sparse.csr_array, right: sparse.csr_array) -> Float[Tensor, "n 
 
 
 def _unary(phi: sparse.csr_array, highest: int) -> sparse.csr_array:
-    """Whole numbers ``c`` as the first ``c`` of ``highest`` ones: products of them are minima."""
+    """Whole numbers ``c`` as the first ``c`` of ``highest`` ones, whose products are minima."""
     if highest == 1:
         return phi
     counts = phi.data.astype(np.int64)
@@ -145,7 +145,7 @@ def _rdkit(module: str) -> Any:
     try:
         return importlib.import_module(f"rdkit.{module}")
     except ImportError:
-        raise InputError("this needs RDKit: pip install 'stratagp[molecules]'; read_smiles does without it") from None
+        raise InputError("this needs RDKit: pip install 'stratagp[molecules]'; read_smiles works without it") from None
 
 
 def _molecule(smiles: str) -> Any:
@@ -156,10 +156,10 @@ def _molecule(smiles: str) -> Any:
 
 
 def molecule_graph(smiles: str) -> Graph:
-    """The graph of a molecule, read and put into standard form by RDKit.
+    """The graph of a molecule, read and standardised by RDKit.
 
-    Atoms are labelled by their element, in small letters where aromatic, and their charge: ``"C"``, ``"c"``, ``"N+"``.
-    Bonds are ``"-"``, ``"="``, ``"#"``, ``"$"`` or ``":"`` where aromatic. Hydrogen is left out as usual.
+    Atoms are labelled by their element, in lower case if aromatic, and their charge: ``"C"``, ``"c"``, ``"N+"``.
+    Bonds are ``"-"``, ``"="``, ``"#"``, ``"$"`` or ``":"`` if aromatic. Hydrogen is left out as usual.
 
     >>> molecule_graph("CCO").labels  # doctest: +SKIP
     ('C', 'C', 'O')
@@ -173,7 +173,7 @@ def molecule_graph(smiles: str) -> Graph:
 
 
 def atom_label(symbol: str, aromatic: bool, charge: int) -> str:
-    """An element, small where aromatic, and its charge.
+    """An element, in lower case if aromatic, and its charge.
 
     >>> atom_label("N", True, 1), atom_label("Ca", False, 2)
     ('n+', 'Ca+2')
@@ -186,13 +186,13 @@ def fingerprint(smiles: str, radius: int = 2, size: int | None = None, counts: b
     """Circular fragments of a molecule out to ``radius`` bonds (Morgan or ECFP), through RDKit.
 
     Arguments:
-        smiles: of the molecule.
+        smiles: the SMILES text of the molecule.
         radius: in bonds; 2 is known as ECFP4.
-        size: fragments are folded into this many features; None keeps each apart.
-        counts: how often each fragment occurs, or only that it does.
+        size: fold fragments into this many features; None keeps them separate.
+        counts: whether to count each fragment or only record that it occurs.
 
     Returns:
-        From the number of a fragment to its count.
+        The count of each fragment, by the fragment's number.
 
     >>> sum(fingerprint("CCO", radius=0).values())  # doctest: +SKIP
     3

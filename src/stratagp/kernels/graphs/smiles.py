@@ -1,4 +1,4 @@
-"""A reader of SMILES texts without any library: atoms, bonds, branches, rings and brackets."""
+"""Reads SMILES texts without any library: atoms, bonds, branches, rings and brackets."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _AROMATIC = {"b", "c", "n", "o", "p", "s", "se", "as", "te", "si"}
 
 
 class _Reader:
-    """What has been read of a text so far."""
+    """The state of a text read so far."""
 
     def __init__(self, smiles: str) -> None:
         self.smiles = smiles
         self.labels: list[str] = []
-        self.bonds: list[tuple[int, int, str]] = []  # the last is empty where the text gives none
-        self.hydrogens: set[int] = set()  # plain ones, that are left out beside a heavier atom
+        self.bonds: list[tuple[int, int, str]] = []  # the kind is empty if the text gives none
+        self.hydrogens: set[int] = set()  # plain ones, left out beside a heavier atom
         self.rings: dict[str, tuple[int, str]] = {}
         self.branches: list[int] = []
         self.last: int | None = None
@@ -38,11 +38,11 @@ class _Reader:
         while place < len(self.smiles):
             token = _TOKEN.match(self.smiles, place)
             if token is None:
-                raise self._wrong(f"{self.smiles[place:]!r} is no atom, bond, ring or branch")
+                raise self._wrong(f"{self.smiles[place:]!r} is not an atom, bond, ring or branch")
             self._take(token)
             place = token.end()
         if self.branches or self.rings or self.kind:
-            raise self._wrong("a branch, a ring or a bond is left open")
+            raise self._wrong("a branch, a ring or a bond is not closed")
         return self._graph()
 
     def _take(self, token: re.Match[str]) -> None:
@@ -52,7 +52,7 @@ class _Reader:
             self._bracket(token)
         elif token["bond"]:
             if self.kind or self.last is None:
-                raise self._wrong(f"the bond {token['bond']} has no atom in front")
+                raise self._wrong(f"the bond {token['bond']} has no atom before it")
             self.kind = "-" if token["bond"] in "/\\" else token["bond"]
         elif token["ring"]:
             self._ring(token["ring"].lstrip("%").lstrip("0") or "0")
@@ -62,7 +62,7 @@ class _Reader:
     def _bracket(self, token: re.Match[str]) -> None:
         symbol, sign = token["symbol"], token["charge"] or ""
         if symbol.islower() and symbol not in _AROMATIC:
-            raise self._wrong(f"{symbol} is no element")
+            raise self._wrong(f"{symbol} is not an element")
         size = int(sign.lstrip("+-") or sign.count("+") + sign.count("-"))
         if symbol == "H" and not token["isotope"] and not size:
             self.hydrogens.add(len(self.labels))
@@ -76,7 +76,7 @@ class _Reader:
 
     def _ring(self, number: str) -> None:
         if self.last is None:
-            raise self._wrong(f"ring {number} has no atom in front")
+            raise self._wrong(f"ring {number} has no atom before it")
         if number not in self.rings:
             self.rings[number] = self.last, self.kind
         else:
@@ -109,12 +109,12 @@ class _Reader:
         return Graph(edges, [self.labels[i] for i in kept])
 
     def _implied(self, i: int, j: int, beside: list[set[int]]) -> str:
-        """Between aromatic atoms of one ring a bond is aromatic, else it is single."""
+        """The kind of an unwritten bond: aromatic between aromatic atoms of one ring, else single."""
         return ":" if self.labels[i][0].islower() and self.labels[j][0].islower() and _ringed(i, j, beside) else "-"
 
 
 def _ringed(i: int, j: int, beside: list[set[int]]) -> bool:
-    """Whether there is another way from ``i`` to ``j`` than the bond between them."""
+    """Whether a path besides the bond itself leads from ``i`` to ``j``."""
     seen, reached = {i}, list(beside[i] - {j})
     while reached:
         atom = reached.pop()
@@ -129,9 +129,9 @@ def _ringed(i: int, j: int, beside: list[set[int]]) -> bool:
 def read_smiles(smiles: str) -> Graph:
     """The graph of a molecule as its SMILES text writes it, without RDKit.
 
-    Labels are those of :func:`molecule_graph`. Rings written with double bonds stay so, where RDKit may find them
-    aromatic; texts in RDKit's standard form give the same graph by both ways. Isotopes, parities and counts of hydrogen
-    are not kept.
+    Labels are those of :func:`molecule_graph`. Rings written with double bonds keep them, although RDKit may find them
+    aromatic; texts in RDKit's standard form give the same graph both ways. Isotopes, parities and hydrogen counts are
+    dropped.
 
     >>> read_smiles("CC(=O)[O-]")
     Graph(edges=((0, 1, '-'), (1, 2, '='), (1, 3, '-')), labels=('C', 'C', 'O', 'O-'), directed=False)

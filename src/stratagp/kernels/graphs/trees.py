@@ -1,6 +1,6 @@
-"""Kernels on ordered, labelled trees: counts of subtrees that two trees share.
+"""Kernels on ordered, labelled trees: counts of shared subtrees.
 
-A tree is a nested tuple or list ``(label, child, child, …)``; a leaf is its label alone, or ``(label,)``.
+A tree is a nested tuple or list ``(label, child, child, …)``; a leaf is just its label, or ``(label,)``.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from stratagp.kernels.objects.encoded import parsed
 from stratagp.kernels.settings import share
 from stratagp.parameters import UNSET, Parameter, Value
 
-_NODES = 4096  # of either side that are compared at a time
+_NODES = 4096  # of each side compared at a time
 
 Known = dict[tuple[Hashable, tuple[int, ...]], int]
 
 
 class _Forest(NamedTuple):
-    """The different complete subtrees of a list of trees; children have lower numbers than their parents."""
+    """The distinct complete subtrees of a list of trees; children have lower numbers than their parents."""
 
     counts: sparse.csr_array  # of each subtree in each tree
     children: list[tuple[int, ...]]
@@ -43,15 +43,15 @@ def _split(node: Any) -> tuple[Hashable, Sequence[Any]]:
         hash(label)
     except TypeError:
         raise InputError(
-            f"a tree is (label, child, child, …) with hashable labels, and a leaf its label; got the label {label!r}"
+            f"a tree is (label, child, child, …) with hashable labels and a leaf is just its label; got label {label!r}"
         ) from None
     if isinstance(label, tuple):
-        raise InputError(f"a tree is (label, child, child, …), but {node!r} has no label in front")
+        raise InputError(f"a tree is (label, child, child, …), but {node!r} has no label first")
     return label, children
 
 
 def _numbers(tree: Any, known: Known) -> list[int]:
-    """The complete subtree below each node as a number, equal for equal ones; deep trees need no recursion."""
+    """A number for the complete subtree below each node, equal for equal subtrees; not recursive, for deep trees."""
     found: list[int] = []
     done: list[int] = []
     stack: list[tuple[Any, bool]] = [(tree, False)]
@@ -88,12 +88,12 @@ def _forest(trees: Sequence[Any]) -> _Forest:
 class Subtree(Counted, ObjectKernel):
     """Counts of complete subtrees: a node with everything below it (Vishwanathan and Smola, 2002).
 
-        s(a, b) = Σ_t n_t(a) n_t(b),     n_t(a) the number of nodes of a below which the tree is t
+        s(a, b) = Σ_t n_t(a) n_t(b),     n_t(a) the number of nodes of a with subtree t
 
     Leaves are subtrees too. The order of children matters.
 
     Arguments:
-        parse: a function that makes a nested tuple of each object.
+        parse: a function that turns each object into a nested tuple.
 
     >>> from stratagp import kernels as k
     >>> tree, other = ("S", ("NP", "D", "N"), ("VP", "V")), ("NP", "D", "N")
@@ -120,14 +120,14 @@ class SubsetTree(ObjectKernel):
     """Counts of fragments that keep or drop all children of a node together (Collins and Duffy, 2001).
 
         s(a, b) = Σ_{u ∈ a, v ∈ b} Δ(u, v)
-        Δ(u, v) = decay · Π_i (1 + Δ(uᵢ, vᵢ))     where u and v and their children in order have the same labels
+        Δ(u, v) = decay · Π_i (1 + Δ(uᵢ, vᵢ))     if u and v and their children in order have the same labels
 
-    and 0 elsewhere and at leaves. So a fragment with ``r`` nodes that have children counts ``decay^r``, and a tree that
-    is one leaf has no fragment at all.
+    and 0 otherwise and at leaves. So a fragment with ``r`` nodes that have children counts ``decay^r``, and a single
+    leaf has no fragment at all.
 
     Arguments:
-        decay: above 0 and at most 1; less than 1 keeps large fragments from outweighing all else.
-        parse: a function that makes a nested tuple of each object.
+        decay: above 0 and at most 1; below 1, it keeps large fragments from dominating.
+        parse: a function that turns each object into a nested tuple.
 
     >>> from stratagp import kernels as k
     >>> tree, other = ("S", ("NP", "D", "N"), ("VP", "V")), ("NP", "D", "N")
@@ -147,7 +147,7 @@ class SubsetTree(ObjectKernel):
         self.decay, self.parse = share(decay, "decay"), parse
 
     def compare(self, x: Sequence[Any], z: Sequence[Any]) -> KernelCache:
-        """All pairs of trees, in blocks; each subtree that occurs more than once is compared once."""
+        """All pairs of trees, in blocks; compares each repeated subtree only once."""
         forest = _forest(parsed(x if z is x else [*x, *z], self.parse))
         n, total = len(x), forest.counts.shape[0]
         if z is x:
@@ -181,7 +181,7 @@ class SubsetTree(ObjectKernel):
                     shared = _shared(forest, ids, their_ids, self.decay)
                     found[cut, their_cut] = (columns[:, their_ids] @ (rows[:, ids] @ shared).T).T
         if not np.isfinite(found).all():
-            raise InputError("trees are so large that their fragments cannot be counted; lower decay")
+            raise InputError("the trees have too many fragments to count: lower decay")
         return torch.from_numpy(found)
 
     def _settings(self) -> str:
@@ -189,7 +189,7 @@ class SubsetTree(ObjectKernel):
 
 
 def _blocks(forest: _Forest, trees: range) -> Iterator[slice]:
-    """Cuts of a range of trees, each with few nodes."""
+    """Slices of a range of trees, each with few nodes."""
     sizes = np.diff(forest.counts.indptr)[trees.start : trees.stop]
     start, nodes = 0, 0
     for i, size in enumerate(sizes):
@@ -202,7 +202,7 @@ def _blocks(forest: _Forest, trees: range) -> Iterator[slice]:
 
 
 def _shared(forest: _Forest, left: np.ndarray, right: np.ndarray, decay: float) -> np.ndarray:
-    """``Δ`` of all pairs of subtrees, from low ones to high ones: children are done before their parents."""
+    """``Δ`` of all pairs of subtrees, in order of height, children before their parents."""
     delta = np.zeros((len(left), len(right)))
     columns: defaultdict[int, list[int]] = defaultdict(list)
     for j, rule in enumerate(forest.rules[right]):

@@ -1,1 +1,1 @@
-"""Kernels of several outputs, or of values and slopes: the last column of a point says which."""
+"""Kernels of several outputs, or of values and slopes: the last column of a point tells which."""

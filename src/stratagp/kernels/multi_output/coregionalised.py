@@ -1,7 +1,7 @@
-"""Several outputs at once: points whose last column says which output a row belongs to.
+"""Several outputs at once: the last column of a point tells to which output the row belongs.
 
-Each output may so be observed at places of its own, and a model for one output serves for many: the kernel
-knows how the outputs go together. :func:`stack_outputs` writes the index column.
+So each output may be observed at its own points, and a model for one output also serves many: the kernel knows how the
+outputs are related. :func:`stack_outputs` adds the index column.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from stratagp.parameters import Parameter, Value, positive, real
 
 
 def stack_outputs(inputs: Sequence[Any]) -> Float[Tensor, "n columns"]:
-    """The rows of each output's inputs, below one another, with the output's index as last column.
+    """The inputs of all outputs stacked in rows, with the output's index as the last column.
 
     Arguments:
-        inputs: one array of shape (n_p, d) for each output; targets follow as ``torch.cat([y₀, y₁, …])``.
+        inputs: one array of shape (n_p, d) for each output; the matching targets are ``torch.cat([y₀, y₁, …])``.
 
     >>> stack_outputs([torch.tensor([[0.5], [0.7]]), torch.tensor([[0.1]])])
     tensor([[0.5000, 0.0000],
@@ -43,7 +43,7 @@ def stack_outputs(inputs: Sequence[Any]) -> Float[Tensor, "n columns"]:
     """
     points = [append_label(x, p) for p, x in enumerate(inputs)]
     if not points:
-        raise InputError("inputs must hold an array of points for each output, got none")
+        raise InputError("inputs must have an array of points for each output, got none")
     widths = {x.shape[1] - 1 for x in points}
     if len(widths) > 1:
         raise InputError(f"inputs must have the same columns for every output, got {sorted(widths)} columns")
@@ -51,10 +51,10 @@ def stack_outputs(inputs: Sequence[Any]) -> Float[Tensor, "n columns"]:
 
 
 class Independent(Kernel):
-    """A kernel for each output and nothing across: ``k((x, p), (z, p')) = δ_pp' k_p(x, z)``.
+    """A separate kernel for each output and no correlation between outputs: ``k((x, p), (z, p')) = δ_pp' k_p(x, z)``.
 
-    The last column of the points is the output ``p``, counted from 0. (``Separate`` is another thing: there
-    every function is asked at every point.)
+    The last column of the points is the output ``p``, counted from 0. (``Separate`` is different: there
+    every function is evaluated at every point.)
 
     >>> from stratagp import kernels as k
     >>> Independent([k.RBF(), k.RBF(variance=4.0)])(torch.tensor([[0.0, 0.0], [0.0, 1.0]]))
@@ -92,19 +92,19 @@ class Independent(Kernel):
 
 
 class Coregionalised(Kernel):
-    """Outputs that are mixtures of the same kind of functions: ``k((x, p), (z, p')) = B_pp' k(x, z)``.
+    """Outputs that mix functions of the same kind: ``k((x, p), (z, p')) = B_pp' k(x, z)``.
 
         B = W Wᵀ + diag(kappa)          W: n_outputs × rank
 
-    ``W`` is what the outputs share, ``kappa`` what each has for itself; this is the intrinsic model of
+    ``W`` is what the outputs share, ``kappa`` what each has on its own; this is the intrinsic model of
     coregionalisation. The last column of the points is the output ``p``, counted from 0. The variance of
-    ``base`` and the size of ``B`` are one quantity told twice: ``base.fix("variance")`` leaves it to ``B``.
+    ``base`` and the size of ``B`` are redundant: ``base.fix("variance")`` leaves the scale to ``B``.
 
     Arguments:
         base: the kernel over the other columns.
-        n_outputs: how many outputs there are.
-        rank: how many functions they share, at most ``n_outputs``.
-        weights: ``W``; if None, cosines of different frequency in its columns, the first one constant.
+        n_outputs: the number of outputs.
+        rank: the number of functions that they share, at most ``n_outputs``.
+        weights: ``W``; if None, its columns are cosines of different frequencies, the first one constant.
         kappa: a number, or one for each output.
 
     >>> from stratagp import kernels as k
@@ -124,7 +124,7 @@ class Coregionalised(Kernel):
         super().__init__()
         self.base = on_points(base, "Coregionalised")
         if not 1 <= rank <= n_outputs:
-            raise InputError(f"rank must be between 1 and the number of outputs, {n_outputs}, got {rank}")
+            raise InputError(f"rank must be between 1 and {n_outputs}, the number of outputs, got {rank}")
         self.n_outputs, self.rank = n_outputs, rank
         start = shared_weights(n_outputs, rank) / math.sqrt(2)
         self.weights = real(fill(start if weights is None else weights, (n_outputs, rank), "weights"))
@@ -163,7 +163,7 @@ def linear_coregionalisation(bases: Sequence[Kernel], n_outputs: int, rank: int 
     """The linear model of coregionalisation, ``k((x, p), (z, p')) = Σ_t B⁽ᵗ⁾_pp' k_t(x, z)``.
 
     A sum of :class:`Coregionalised` terms of the same ``rank``, one for each of the ``bases``. They start at
-    different mixtures of the outputs, so that bases of the same form can part ways.
+    different mixtures of the outputs, so that bases of the same form can diverge.
 
     >>> from stratagp import kernels as k
     >>> kernel = linear_coregionalisation([k.RBF(2.0), k.RBF(0.1)], n_outputs=3)
@@ -171,15 +171,15 @@ def linear_coregionalisation(bases: Sequence[Kernel], n_outputs: int, rank: int 
     [1, 1]
     """
     if not bases:
-        raise InputError("bases must hold at least one kernel")
+        raise InputError("bases must have at least one kernel")
     starts = [shared_weights(n_outputs, rank, first=t * rank) / math.sqrt(2) for t in range(len(bases))]
     return Sum(*(Coregionalised(base, n_outputs, rank, w) for base, w in zip(bases, starts, strict=True)))
 
 
 def shared_weights(n_outputs: int, rank: int, first: int = 0) -> Float[Tensor, "p r"]:
-    """``W_pr = cos(π (p + ½)(r + first)/n_outputs)/√rank``: orthogonal columns, without chance.
+    """``W_pr = cos(π (p + ½)(r + first)/n_outputs)/√rank``: orthogonal columns, deterministic.
 
-    Equal columns would receive equal gradients and stay equal for ever.
+    Equal columns would get equal gradients and stay equal.
     """
     place = torch.arange(n_outputs, dtype=torch.float64)[:, None] + 0.5
     frequency = (torch.arange(rank) + first) % n_outputs
@@ -187,7 +187,7 @@ def shared_weights(n_outputs: int, rank: int, first: int = 0) -> Float[Tensor, "
 
 
 def fill(value: Value | Parameter, shape: tuple[int, ...], name: str) -> Tensor | Parameter:
-    """The value repeated to ``shape``; an existing parameter is passed on if it has that shape."""
+    """The value repeated to ``shape``; an existing parameter of that shape is returned as it is."""
     if isinstance(value, Parameter):
         given = tuple(value.natural.shape[0 if value.functions is None else 1 :])
         fits = given == shape

@@ -1,6 +1,6 @@
 """Values and slopes together: the covariances of a process with its own gradient.
 
-Differentiation is linear, so the partial derivatives of a Gaussian process are Gaussian with it, and
+Differentiation is linear, so the partial derivatives of a Gaussian process are jointly Gaussian with it, and
 
     cov(f(x), ∂_j f(z)) = ∂k(x, z)/∂z_j,     cov(∂_i f(x), ∂_j f(z)) = ∂²k(x, z)/∂x_i ∂z_j.
 
@@ -8,10 +8,9 @@ With ``s = Σ_d (x_d − z_d)²/ℓ_d²`` and ``g_j = (x_j − z_j)/ℓ_j²``, a
 
     ∂k/∂z_j = k₁ g_j,     ∂²k/∂x_i ∂z_j = k₁ δ_ij/ℓ_i² − k₂ g_i g_j,     k₁ = −2v ρ'(s),  k₂ = 4v ρ''(s),
 
-which is used for the RBF and the Matérn kernel of order 5/2. All other kernels are differentiated by
-autograd. The derivative by one column, for all pairs of rows at once, is a forward derivative; two reverse
-passes give it: the first, ``G ↦ Σᵢ Gᵢⱼ ∂kᵢⱼ/∂zⱼ``, is linear in ``G``, and its derivative by ``G`` has every
-entry on its own.
+which is used for the RBF and the Matérn kernel of order 5/2. Autograd differentiates all other kernels. The derivative
+by one column, for all pairs of rows at once, is a forward derivative, obtained by two reverse passes: the first, ``G ↦
+Σᵢ Gᵢⱼ ∂kᵢⱼ/∂zⱼ``, is linear in ``G``, and its derivative by ``G`` separates all entries.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Profile = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 def value_gradient(kernel: Kernel, x: Any, z: Any = None) -> Float[Tensor, "*q n m d"]:
-    """``cov(f(xᵢ), ∂_j f(z_m)) = ∂k(xᵢ, z_m)/∂z_mj``; ``z`` is ``x`` where it is left out.
+    """``cov(f(xᵢ), ∂_j f(z_m)) = ∂k(xᵢ, z_m)/∂z_mj``; ``z`` defaults to ``x``.
 
     >>> from stratagp import kernels as k
     >>> value_gradient(k.RBF(), torch.tensor([[1.0]]), torch.tensor([[0.0]])).item()  # exp(−½)
@@ -50,7 +49,7 @@ def value_gradient(kernel: Kernel, x: Any, z: Any = None) -> Float[Tensor, "*q n
 def gradient_gradient(kernel: Kernel, x: Any, z: Any = None) -> Float[Tensor, "*q n d m d"]:
     """``cov(∂_i f(x_n), ∂_j f(z_m)) = ∂²k(x_n, z_m)/∂x_ni ∂z_mj`` at position ``[n, i, m, j]``.
 
-    ``z`` is ``x`` where it is left out.
+    ``z`` defaults to ``x``.
 
     >>> from stratagp import kernels as k
     >>> gradient_gradient(k.RBF(lengthscale=0.5), torch.tensor([[1.0]])).item()
@@ -63,9 +62,9 @@ def gradient_gradient(kernel: Kernel, x: Any, z: Any = None) -> Float[Tensor, "*
 
 
 def slopes_of(function: Callable[[Tensor], Tensor], x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-    """``∂f(xᵢ)/∂x_ij`` of a function with one value a row, by autograd: of a prior mean, or of a drawn function.
+    """``∂f(xᵢ)/∂x_ij`` of a function with one value per row (a prior mean or a drawn function), by autograd.
 
-    The slopes have a graph where the values of the function would have one.
+    The slopes have a graph if the function's values would have one.
 
     >>> slopes_of(lambda x: x.square().sum(1), torch.tensor([[1.0, 2.0]]))
     tensor([[2., 4.]])
@@ -80,14 +79,14 @@ def slopes_of(function: Callable[[Tensor], Tensor], x: Float[Tensor, "n d"]) -> 
 class Derivatives(Kernel):
     """A process and its partial derivatives as one, to observe and predict values and slopes together.
 
-    The last column of the points says what a row speaks of: 0 the value ``f(x)``, ``j = 1 … d`` the slope
+    The last column of the points tells what a row is about: 0 for the value ``f(x)``, ``j = 1 … d`` for the slope
     ``∂f/∂x_j``. The covariances are the derivatives of ``base``,
 
         k((x, 0), (z, 0)) = base(x, z)
         k((x, 0), (z, j)) = ∂base(x, z)/∂z_j
         k((x, i), (z, j)) = ∂²base(x, z)/∂x_i ∂z_j.
 
-    Rows come in any order. :func:`stack_values_and_slopes` and :func:`with_derivatives` write the column.
+    Rows may be in any order. :func:`stack_values_and_slopes` and :func:`with_derivatives` add the column.
 
     >>> from stratagp import kernels as k
     >>> kernel = Derivatives(k.RBF(lengthscale=0.5))
@@ -103,7 +102,7 @@ class Derivatives(Kernel):
 
     @property
     def differentiable(self) -> float:
-        """One derivative less than the base has."""
+        """One derivative less than the base."""
         return self.base.differentiable - 1
 
     def _bind(self, names: list[str]) -> None:
@@ -147,7 +146,7 @@ def with_derivatives(x: Any, component: Any) -> Float[Tensor, "n columns"]:
 
     Arguments:
         x: points ``n d``.
-        component: 0 for values, ``j`` for slopes along the ``j``-th column; a number, or one for each row.
+        component: 0 for values, ``j`` for slopes along column ``j``; one number, or one for each row.
 
     >>> with_derivatives(torch.tensor([[0.5], [0.7]]), [0, 1])
     tensor([[0.5000, 0.0000],
@@ -164,11 +163,11 @@ def stack_values_and_slopes(
     """Points for :class:`Derivatives`: first the values, then all slopes by one column, then by the next.
 
     Arguments:
-        x_values: places where the function itself is wanted.
-        x_slopes: places where slopes are wanted.
-        components: which slopes, columns being counted from 1; all if None.
+        x_values: points at which you want the function itself.
+        x_slopes: points at which you want slopes.
+        components: which slopes, counting columns from 1; all if None.
 
-    Targets follow as ``torch.cat([y, slopes₁, slopes₂, …])``.
+    The matching targets are ``torch.cat([y, slopes₁, slopes₂, …])``.
 
     >>> stack_values_and_slopes(torch.tensor([[0.0]]), torch.tensor([[0.5], [0.7]]))
     tensor([[0.0000, 0.0000],
@@ -179,7 +178,7 @@ def stack_values_and_slopes(
     places = append_label(x_slopes, 0).to(values)[:, :-1]
     columns = values.shape[-1] - 1
     if places.shape[-1] != columns:
-        raise InputError(f"x_values has {columns} columns and x_slopes {places.shape[-1]}; they must agree")
+        raise InputError(f"x_values has {columns} columns but x_slopes has {places.shape[-1]}: they must agree")
     if components is None:
         components = range(1, columns + 1)
     chosen = [components] if isinstance(components, int) else components
@@ -191,7 +190,7 @@ def _checked(kernel: Kernel, x: Any, z: Any) -> tuple[Tensor, Tensor]:
     left = kernel._points(x, "x")
     right = left if z is None else kernel._points(z, "z")
     if left.shape[-1] != right.shape[-1]:
-        raise InputError(f"x has {left.shape[-1]} columns and z has {right.shape[-1]}; they must agree")
+        raise InputError(f"x has {left.shape[-1]} columns but z has {right.shape[-1]}: they must agree")
     return left, right
 
 
@@ -201,15 +200,15 @@ def _require_smooth(kernel: Kernel) -> None:
     leaves = [part for part in kernel.modules() if isinstance(part, Kernel) and not part.parts]
     rough = [part.describe() for part in leaves if part.differentiable < 1] or [kernel.describe()]
     raise UnsupportedError(
-        f"this process has no gradient, because {' and '.join(dict.fromkeys(rough))} is not mean-square "
-        "differentiable; RBF() or Matern(nu=2.5) in its place would do"
+        f"this process has no gradient because {' and '.join(dict.fromkeys(rough))} is not mean-square "
+        "differentiable: use RBF() or Matern(nu=2.5) instead"
     )
 
 
 def _entries(kernel: Kernel, x: Tensor, z: Tensor, rows: Sequence[int], columns: Sequence[int]) -> list[list[Tensor]]:
     """The matrices ``cov(∂_a f(x), ∂_b f(z))`` for ``a`` in ``rows``, ``b`` in ``columns``, at ``[a][b]``.
 
-    0 stands for the value; ``a`` and ``b`` are not 0 together.
+    0 stands for the value; ``a`` and ``b`` are never both 0.
     """
     kernel._check_columns(x.shape[-1])
     profile = _closed_form(kernel)
@@ -231,7 +230,7 @@ def _entries(kernel: Kernel, x: Tensor, z: Tensor, rows: Sequence[int], columns:
 
 
 def _closed_form(kernel: Kernel) -> Profile | None:
-    """``s ↦ (−2ρ'(s), 4ρ''(s))`` for the kernels that have it, None for others."""
+    """``s ↦ (−2ρ'(s), 4ρ''(s))`` if the kernel has a closed form, otherwise None."""
     if type(kernel) is RBF:
         return _rbf
     fixed = type(kernel) is Matern and not isinstance(kernel.nu, Tensor)  # a learnt ν needs its own gradient
@@ -250,7 +249,7 @@ def _matern52(s: Float[Tensor, "..."]) -> tuple[Float[Tensor, "..."], Float[Tens
 
 
 def _precision(kernel: Kernel, x: Float[Tensor, "*q n d"]) -> Float[Tensor, "..."]:
-    """``1/ℓ²`` for each column, broadcast behind a function axis."""
+    """``1/ℓ²`` for each column, broadcast after a function axis."""
     weight = kernel.lengthscale.square().reciprocal()
     return weight.expand(*weight.shape[:-1], x.shape[-1])
 
@@ -280,6 +279,6 @@ def _slopes(k: Tensor, shift: Tensor, components: Sequence[int]) -> list[Tensor]
 
 
 def _grad(of: Tensor, by: Tensor, weights: Tensor | None = None) -> Tensor:
-    """The derivative with its graph; zero where there is no dependence."""
+    """The derivative with its graph; zero if there is no dependence."""
     found = torch.autograd.grad(of, by, weights, create_graph=True, allow_unused=True) if of.requires_grad else (None,)
     return torch.zeros_like(by) if found[0] is None else found[0]

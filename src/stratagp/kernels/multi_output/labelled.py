@@ -1,7 +1,6 @@
-"""Points whose last column is a label, a whole number: which output or which derivative a row speaks of.
+"""Points whose last column is a whole number, the label: which output or which derivative a row is about.
 
-Kernels over such points sort the rows by label, compute a block for each pair of labels, and put the rows
-back.
+Kernels over such points sort the rows by label, compute a block for each pair of labels, and restore the order.
 """
 
 from __future__ import annotations
@@ -18,23 +17,23 @@ from stratagp.kernels.base import Kernel
 
 
 def append_label(x: Any, label: Any) -> Float[Tensor, "n columns"]:
-    """Points with one more column that holds ``label``, a number or one for each row."""
+    """Points with ``label``, one number or one for each row, as an extra column."""
     points = torch.as_tensor(x)
     if points.dim() != 2:
         raise InputError(f"points must have shape (n, d), got {tuple(points.shape)}")
     points = points if points.is_floating_point() else points.to(torch.float64)
     label = torch.as_tensor(label).to(points)
     if label.dim() > 0 and label.shape != points.shape[:1]:
-        raise InputError(f"there must be one label, or one for each of {len(points)} rows, got {tuple(label.shape)}")
+        raise InputError(f"label must be one number, or one for each of {len(points)} rows, got {tuple(label.shape)}")
     return torch.cat([points, label.expand(len(points))[:, None]], -1)
 
 
 def split_label(
     x: Float[Tensor, "*q n columns"], size: int, meaning: str
 ) -> tuple[Float[Tensor, "*q n d"], Int[Tensor, " n"]]:
-    """The points and the whole numbers ``0 … size − 1`` of their last column, which all functions share."""
+    """The points, and the whole numbers ``0 … size − 1`` in their last column, the same for all functions."""
     if x.shape[-1] < 2:
-        raise InputError(f"points need at least two columns, the last for {meaning}; got {x.shape[-1]}")
+        raise InputError(f"points need at least two columns, the last of which is {meaning}; got {x.shape[-1]}")
     column = x[..., -1].detach()
     index = column if column.dim() == 1 else column[0]
     if column.dim() == 2 and not bool((column == index).all()):
@@ -48,7 +47,7 @@ def split_label(
 
 
 class Grouped(NamedTuple):
-    """Points sorted by label. ``back`` returns sorted rows to their places; None where they never moved."""
+    """Points sorted by label. ``back`` restores the order of rows; None if they never moved."""
 
     labels: list[int]
     points: list[Tensor]
@@ -56,7 +55,7 @@ class Grouped(NamedTuple):
 
 
 def group(x: Float[Tensor, "*q n columns"], size: int, meaning: str) -> Grouped:
-    """Points by the whole number in their last column."""
+    """Group points by the whole number in their last column."""
     points, index = split_label(x, size, meaning)
     order = index.argsort(stable=True)
     moved = bool((index[1:] < index[:-1]).any())
@@ -70,9 +69,9 @@ def group(x: Float[Tensor, "*q n columns"], size: int, meaning: str) -> Grouped:
 def assemble(
     left: Grouped, right: Grouped, block: Callable[[int, Tensor, int, Tensor], Tensor]
 ) -> Float[Tensor, "*q n m"]:
-    """The matrix of a kernel from its blocks ``block(label, points, label, points)``, in the rows' own order.
+    """The matrix of a kernel from its blocks ``block(label, points, label, points)``, in the original order of rows.
 
-    Where ``left is right`` the blocks below the diagonal are transposes of those above it.
+    If ``left is right``, the blocks below the diagonal are transposes of those above it.
     """
     table: dict[tuple[int, int], Tensor] = {}
     for i, (a, x) in enumerate(zip(left.labels, left.points, strict=True)):
@@ -96,9 +95,9 @@ def assemble_diag(points: Grouped, part: Callable[[int, Tensor], Tensor]) -> Flo
 
 
 def on_points(kernel: Kernel, owner: str) -> Kernel:
-    """The kernel itself, if its inputs are points to which a column can be added."""
+    """The kernel itself; raises unless its inputs are numeric columns, to which a label can be added."""
     if not isinstance(kernel, Kernel):
         raise InputError(f"{owner} needs kernels, got {type(kernel).__name__}")
     if not kernel.takes_tensors:
-        raise InputError(f"{owner} needs a kernel over points in columns, and {kernel.describe()} takes other objects")
+        raise InputError(f"{owner} needs a kernel over numeric columns, but {kernel.describe()} takes objects")
     return kernel

@@ -19,7 +19,7 @@ from stratagp.parameters import Parameter, Value, positive, real
 
 
 class ProcessConvolution(Kernel):
-    """Each output smooths the same hidden processes with bells of its own height and width.
+    """Each output smooths the same hidden processes with bells of individual height and width.
 
     Output ``p`` is ``f_p(x) = Σ_r ∫ g_rp(x − t) u_r(t) dt``, where the ``u_r`` are independent: white noise,
     or RBF processes of lengthscale ``ℓ_r``; ``g_rp`` is a Gaussian density of standard deviations ``s_rp``
@@ -38,14 +38,14 @@ class ProcessConvolution(Kernel):
     Dependent Gaussian processes, 2005.
 
     Arguments:
-        n_outputs: how many outputs there are.
-        dim: the number of columns beside the index.
-        amplitude: ``a``, with signs: an array that repeats to (n_latent, n_outputs), or a number that scales
-            a start in which the hidden processes mix differently.
-        width: ``s``: an array that repeats to (n_latent, n_outputs, dim), or a number, which is halved from
-            one hidden process to the next.
-        latent_lengthscale: ``ℓ``, a number or an array that repeats to (n_latent, dim); None for white noise.
-        n_latent: how many hidden processes there are.
+        n_outputs: the number of outputs.
+        dim: the number of columns besides the index.
+        amplitude: ``a``, with signs: an array that broadcasts to (n_latent, n_outputs), or a number that scales a
+            default start in which the hidden processes mix differently.
+        width: ``s``: an array that broadcasts to (n_latent, n_outputs, dim), or a number, which is halved from one
+            hidden process to the next.
+        latent_lengthscale: ``ℓ``, a number or an array that broadcasts to (n_latent, dim); None for white noise.
+        n_latent: the number of hidden processes.
 
     >>> kernel = ProcessConvolution(n_outputs=2, dim=1, width=[[[1.0], [3.0]]])
     >>> kernel(torch.tensor([[0.0, 0.0], [0.0, 1.0]]))  # √(2 · 1 · 3/(1 + 9)) across
@@ -95,7 +95,7 @@ class ProcessConvolution(Kernel):
         return group(x, self.n_outputs, "the output's index")
 
     def _spread(self, p: int, other: int) -> Float[Tensor, "*q r d"]:
-        """``S_pp'``, the variances of the bells, added up."""
+        """``S_pp'``, the sum of the bells' variances."""
         both = self.width[..., p, :].square() + self.width[..., other, :].square()
         return both if self.latent_lengthscale is None else both + self.latent_lengthscale.square()
 
@@ -124,5 +124,5 @@ class ProcessConvolution(Kernel):
 
 
 def _as_matrix(numbers: Float[Tensor, "*q"]) -> Float[Tensor, "..."]:
-    """One number for each function, in the shape that multiplies matrices."""
+    """One number for each function, in a shape that multiplies matrices."""
     return numbers[:, None, None] if numbers.dim() else numbers

@@ -1,4 +1,4 @@
-"""Brownian motion, and the sheet that it is on several columns."""
+"""Brownian motion, and the Brownian sheet on several columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One kernel before a place and another after it."""
+"""One kernel before a point and another after it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stratagp.parameters import Parameter, Value, positive, real
 
 
 class ChangePoint(Kernel):
-    """One kernel before a place in one column and another after it, with a smooth change between.
+    """One kernel before a point in one column and another after it, with a smooth change between.
 
         k = (1 − s(x)) k₁(x, z) (1 − s(z)) + s(x) k₂(x, z) s(z),   s(x) = 1/(1 + exp(−steepness (x_c − location)))
 
@@ -49,11 +49,11 @@ class ChangePoint(Kernel):
 
     def _after(self, x: Float[Tensor, "*qx n d"]) -> Float[Tensor, "*q n 1"]:
         if self.index is None:
-            raise InputError(f"ChangePoint(column={self.column!r}) needs the order of the columns: kernel.bind(names)")
+            raise InputError(f"ChangePoint(column={self.column!r}) needs the columns' order: call kernel.bind(names)")
         return torch.sigmoid(self.steepness * (x[..., self.index, None] - self.location))
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
-        """The two kernels, weighted by the place of both points."""
+        """The two kernels, weighted by the position of both points."""
         before, after = self.parts
         sx, sz = self._after(x), self._after(z).mT
         return (1 - sx) * before(x, z) * (1 - sz) + sx * after(x, z) * sz

@@ -1,4 +1,4 @@
-"""The kernel of Gibbs: a lengthscale that depends on the place."""
+"""Gibbs' kernel: a lengthscale that depends on the input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stratagp.parameters import UNSET, Parameter, Value, positive
 
 
 class Gibbs(Kernel):
-    """An RBF whose lengthscale is a function of the place.
+    """An RBF whose lengthscale is a function of the input.
 
         k = variance · Π_d √(2 ℓ_d(x) ℓ_d(z)/s_d) · exp(−Σ_d (x_d − z_d)²/s_d),   s_d = ℓ_d(x)² + ℓ_d(z)²
 
@@ -36,9 +36,7 @@ class Gibbs(Kernel):
     def __init__(self, lengthscale: Any, variance: Value | Parameter = UNSET) -> None:
         super().__init__()
         if not callable(lengthscale):
-            raise InputError(
-                "Gibbs needs its lengthscale as a function of the points; for a constant one use RBF(lengthscale)"
-            )
+            raise InputError("lengthscale must be a function of the points: for a constant one use RBF(lengthscale)")
         self.lengthscale = deterministic(lengthscale)
         self.variance = positive(variance, name="variance")
 
@@ -48,7 +46,7 @@ class Gibbs(Kernel):
     def _scales(self, x: Float[Tensor, "*q n d"]) -> Float[Tensor, "*q n d"]:
         scales = self.lengthscale(x)
         if not bool((scales > 0).all()):
-            raise InputError("the lengthscale function of Gibbs returned values that are not positive")
+            raise InputError("the lengthscale function of Gibbs must return positive values")
         return scales.expand(x.shape)
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
@@ -62,5 +60,5 @@ class Gibbs(Kernel):
         return self.variance * exponent.exp()
 
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
-        """The variance, at every row."""
+        """The variance at every row."""
         return constant_diag(self.variance, self._points(x, "x"))

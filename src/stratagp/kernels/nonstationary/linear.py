@@ -21,7 +21,7 @@ class Linear(Kernel):
 
     Arguments:
         variance: ``v``, the prior variance of the slopes; a vector gives each column its own.
-        ard: True, or a number of columns, for one variance a column (automatic relevance determination).
+        ard: True, or a number of columns, for one variance per column (automatic relevance determination).
 
     >>> Linear(variance=0.5)(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]])).item()
     5.5
@@ -44,17 +44,17 @@ class Linear(Kernel):
         return (self.variance * self._points(x, "x").square()).sum(-1)
 
     def terms(self, dim: int) -> list[Term]:
-        """One slope."""
+        """One term with one slope."""
         slope = row(self.variance, dim)
         return [Term(slope.new_ones(()), torch.zeros_like(slope), (slope,))]
 
     def random_features(self, n_features: int, dim: int, generator: Rng = None) -> FeatureMap:
-        """``√v_d x_d``: exact, one feature a column, nothing random."""
+        """``√v_d x_d``: exact, one feature per column, nothing random."""
         check_request(self, n_features, dim)
         return drawn_features(self, dim, dim, oscillates=False)
 
     def wave(self, x: Float[Tensor, "*qx n d"]) -> Wave:
-        """``√(v_d D) x_d``, of which the map takes the mean over the ``D`` columns."""
+        """``√(v_d D) x_d``, which the map averages over the ``D`` columns."""
         return Wave((self.variance * x.shape[-1]).sqrt() * x)
 
 
@@ -63,9 +63,9 @@ class Polynomial(Kernel):
 
     Arguments:
         degree: a whole number, 1 or more.
-        offset: how much the lower powers count against the highest; positive.
-        variance: ``v``, how much each column counts; a vector gives each column its own.
-        ard: True, or a number of columns, for one variance a column.
+        offset: the weight of lower powers relative to the highest; positive.
+        variance: ``v``, the weight of each column; a vector gives each its own.
+        ard: True, or a number of columns, for one variance per column.
 
     >>> Polynomial(degree=3)(torch.tensor([[1.0, 2.0]]), torch.tensor([[0.5, 1.0]])).item()
     42.875
@@ -82,7 +82,7 @@ class Polynomial(Kernel):
     ) -> None:
         super().__init__()
         if not isinstance(degree, int) or isinstance(degree, bool) or degree < 1:
-            raise InputError(f"degree must be a whole number of at least 1, got {degree!r}")
+            raise InputError(f"degree must be a whole number ≥ 1, got {degree!r}")
         self.degree = degree
         self.offset = positive(offset, name="offset")
         self.variance = per_column(variance, ard, name="variance")

@@ -61,7 +61,7 @@ class ArcCosine(Kernel):
 
     @property
     def differentiable(self) -> float:
-        """As often as the degree says."""
+        """As many derivatives as the degree."""
         return self.degree
 
     def _settings(self) -> str:
@@ -75,7 +75,7 @@ class ArcCosine(Kernel):
         return torch.cat([scaled, self.bias.sqrt().expand(*scaled.shape[:-1], 1)], -1)
 
     def _polar(self, x: Float[Tensor, "*qx n d"]) -> tuple[Float[Tensor, "*q n 1"], Float[Tensor, "*q n c"]]:
-        """Squared norms, and unit vectors; a zero vector gets a direction of its own, at right angles to all others."""
+        """Squared norms, and unit vectors; a zero vector gets its own direction, orthogonal to all others."""
         scaled = self._scaled(x)
         norm2 = scaled.square().sum(-1, keepdim=True)
         zero = (norm2 == 0).to(x)
@@ -92,7 +92,7 @@ class ArcCosine(Kernel):
         return self.variance * distance(left) * distance(right).mT * (1 - apart)
 
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
-        """Degree 0: ``variance``; 1: ``variance · |x|²`` at every depth; 2: the map ``s → 3 s²`` once a layer."""
+        """Degree 0: ``variance``; 1: ``variance · |x|²`` at every depth; 2: the map ``s → 3 s²`` once per layer."""
         norm = self._polar(self._points(x, "x"))[0]
         for _ in range(self.depth):
             norm = _next_norm(norm, self.degree)
@@ -101,7 +101,7 @@ class ArcCosine(Kernel):
     def random_features(self, n_features: int, dim: int, generator: Rng = None) -> FeatureMap:
         """``√(2 variance/M) H(xw) (xw)ⁿ`` with standard normal ``w``, in ``depth`` layers of ``M`` units.
 
-        Beyond depth 1 the inner layers are random too, so the kernel is met as ``M`` grows, not in the mean.
+        Beyond depth 1 the inner layers are random too: features approach the kernel as ``M`` grows, not in the mean.
         """
         check_request(self, n_features, dim)
         widths = [dim + (self.bias is not None), *[n_features] * (self.depth - 1)]
@@ -126,7 +126,7 @@ class _Angular(torch.autograd.Function):
     """One layer on angles: from ``t = 1 − cos θ`` to ``Tₙ(t) = 1 − Jₙ(θ)/Jₙ(0)``.
 
     ``T₁' = 1 − T₀`` and ``T₂' = 4/3 (1 − T₁)`` are finite at θ = 0, where autograd through the arc cosine would give
-    ∞ − ∞; ``T₀' = 1/(π sin θ)`` is not, and counts as zero there.
+    ∞ − ∞; ``T₀' = 1/(π sin θ)`` is not, and is taken as zero there.
     """
 
     @staticmethod
@@ -193,8 +193,8 @@ class ArcSine(Kernel):
 
     def _link(self, s: Tensor, left: Tensor, right: Tensor) -> Tensor:
         c = 2 if self.units == "erf" else 1
-        excess = (left * right - s.square()).clamp_min(0)  # ≥ 0 but for rounding, by Cauchy and Schwarz
-        angle = torch.atan2(c * s, (1 + c * left + c * right + c * c * excess).sqrt())  # the arcsine, safe near 1
+        excess = (left * right - s.square()).clamp_min(0)  # ≥ 0 up to rounding, by Cauchy-Schwarz
+        angle = torch.atan2(c * s, (1 + c * left + c * right + c * c * excess).sqrt())  # the arcsine, stable near 1
         if self.units == "erf":
             return self.variance * (2 / math.pi) * angle
         return self.variance * (0.25 + angle / (2 * math.pi))
@@ -249,7 +249,7 @@ class GaussianUnits(Kernel):
         return torch.exp(-0.5 * (x.square() / m2).sum(-1, keepdim=True))
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
-        """A Gaussian of the difference, faded by both points."""
+        """A Gaussian in the difference, damped by both points."""
         t2 = 2 * self.width.square() + self.width**4 / self.spread.square()
         near = torch.exp(-0.5 * scaled_sqdist(x, z, t2.rsqrt()))
         return self.variance * self._amplitude(x.shape[-1]) * self._fade(x) * near * self._fade(z).mT

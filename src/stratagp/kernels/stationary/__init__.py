@@ -1,1 +1,1 @@
-"""Kernels of the difference of two points alone: the RBF, Matérn, periodic, spectral and constant ones."""
+"""Kernels that depend only on the difference of two points: RBF, Matérn, periodic, spectral and constant."""

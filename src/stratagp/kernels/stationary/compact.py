@@ -51,7 +51,7 @@ class PiecewisePolynomial(Stationary):
 
     @property
     def differentiable(self) -> float:
-        """As often as ``smoothness`` says."""
+        """As many derivatives as ``smoothness``."""
         return self.smoothness
 
     def _settings(self) -> str:
@@ -66,7 +66,7 @@ class PiecewisePolynomial(Stationary):
         if columns > self.dim:
             raise InputError(
                 f"PiecewisePolynomial(dim={self.dim}) is positive definite for at most {self.dim} columns, but the "
-                f"points have {columns}: write dim={columns} or more"
+                f"points have {columns}: pass dim={columns} or more"
             )
 
     def profile(self, r2: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -85,7 +85,7 @@ def _polynomial(r2: Float[Tensor, "..."], j: int, q: int) -> Float[Tensor, "..."
 class _Wendland(torch.autograd.Function):
     """``dP(j, q)/dr² = −(j+2q−1)(j+2q)/(2(2q−1)) · P(j, q−1)``.
 
-    No square root of a vanishing distance is differentiated, so second derivatives at coincident points are right.
+    No square root of a vanishing distance is differentiated, so second derivatives at coincident points are correct.
     """
 
     @staticmethod

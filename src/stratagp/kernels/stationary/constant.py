@@ -17,8 +17,13 @@ from stratagp.kernels.stationary.scaled_distance import constant_diag
 from stratagp.parameters import UNSET, Parameter, Value, positive
 
 
+<<<<<<< HEAD
 class Constant(Kernel):
     """``k(x, z) = variance``: functions that are constant, at an unknown height.
+=======
+class Constant(WithExpectations):
+    """``k(x, z) = variance``: constant functions of unknown height.
+>>>>>>> english
 
     >>> import torch
     >>> Constant(2.0)(torch.tensor([[0.0], [1.0]])).tolist()
@@ -41,17 +46,17 @@ class Constant(Kernel):
         return self.variance + 0 * (x[..., :1] + z[..., :1].mT)
 
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
-        """The variance, at every row."""
+        """The variance at every row."""
         return constant_diag(self.variance, self._points(x, "x"))
 
     def _points(self, x: Any, name: str) -> Float[Tensor, "*q n d"]:
-        """Points, or one empty row for each object of a list: this kernel asks nothing of them."""
+        """Points, or one empty row for each object of a list: this kernel ignores their content."""
         if isinstance(x, (list, tuple)) and x and not isinstance(x[0], (int, float, list, tuple, Tensor)):
             return self.variance.detach().new_zeros(len(x), 1)
         return super()._points(x, name)
 
     def terms(self, dim: int) -> list[Term]:
-        """A scale alone."""
+        """One term that is just a scale."""
         return [Term(self.variance, self.variance.new_zeros(1, dim))]
 
     def random_features(self, n_features: int, dim: int, generator: Rng = None) -> FeatureMap:
@@ -65,7 +70,7 @@ class Constant(Kernel):
 
 
 class White(Kernel):
-    """``k(x, z) = variance`` where ``x = z`` and 0 elsewhere: a value of its own at each place.
+    """``k(x, z) = variance`` where ``x = z`` and 0 elsewhere: an independent value at each point.
 
     Rows with the same inputs share that value; noise that differs between repeated measurements belongs to the
     model's ``noise``.
@@ -84,17 +89,17 @@ class White(Kernel):
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """The variance where two rows are equal."""
         rows = torch.cat([x.detach().flatten(0, -2), z.detach().flatten(0, -2)])
-        label = rows.unique(dim=0, return_inverse=True)[1]  # equal rows, equal labels
+        label = rows.unique(dim=0, return_inverse=True)[1]  # equal rows get equal labels
         left, right = label[: x[..., 0].numel()].reshape(x.shape[:-1]), label[x[..., 0].numel() :].reshape(z.shape[:-1])
         return self.variance * (left[..., :, None] == right[..., None, :])
 
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
-        """The variance, at every row."""
+        """The variance at every row."""
         return constant_diag(self.variance, self._points(x, "x"))
 
     def random_features(self, n_features: int, dim: int, generator: Rng = None) -> FeatureMap:
-        """Refused: white noise is no sum of functions."""
+        """Raises: white noise is not a finite sum of functions."""
         raise UnsupportedError(
-            "White has no random features, since no finite sum of functions is independent at all places: "
-            "leave it out and give its variance to the model's noise"
+            "White has no random features, because no finite sum of functions is independent at all points: leave it "
+            "out and use the model's noise instead"
         )

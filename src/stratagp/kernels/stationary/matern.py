@@ -1,7 +1,7 @@
 """The Matérn family: kernels whose smoothness is a number ``ν``, fixed or learnt.
 
 With ``q² = 2ν r²`` the correlation is ``ρ(q², ν) = 2^(1−ν)/Γ(ν) q^ν K_ν(q)``. For ν = 1/2, 3/2 and 5/2 it
-is elementary. Otherwise we use, instead of a Bessel function, its integral over the real line,
+is elementary. Otherwise an integral over the real line replaces the Bessel function,
 
     ρ(q², ν) = I₀(q², ν)/Γ(ν),        I_j(q², ν) = ∫ sʲ exp(νs − eˢ − q² e^(−s)/4) ds,
 
@@ -34,7 +34,7 @@ _CHUNK = 2**11  # entries whose nodes are evaluated at once
 
 
 class Matern(Stationary):
-    """``k(x, z) = variance · 2^(1−ν)/Γ(ν) q^ν K_ν(q)`` with ``q = √(2ν) r``: as smooth as ``ν`` says.
+    """``k(x, z) = variance · 2^(1−ν)/Γ(ν) q^ν K_ν(q)`` with ``q = √(2ν) r``: ``ν`` sets the smoothness.
 
     The process has ``⌈ν⌉ − 1`` mean-square derivatives; ``ν = 1/2`` is the Ornstein-Uhlenbeck process, and
     for large ``ν`` the kernel becomes the RBF. The half-integers have closed forms:
@@ -62,20 +62,20 @@ class Matern(Stationary):
             if nu.natural.dim() != (0 if nu.functions is None else 1):
                 raise InputError(f"nu must be one number, got a parameter of shape {tuple(nu.natural.shape)}")
         elif not (nu > 0 and math.isfinite(nu)):
-            raise InputError(f"nu must be positive and finite, got {nu}; the limit of large nu is RBF()")
+            raise InputError(f"nu must be positive and finite, got {nu}; for the limit of large nu use RBF()")
         self.nu: Any = nu if isinstance(nu, Parameter) else float(nu)
 
     @property
     def differentiable(self) -> float:
         """How many mean-square derivatives the process has: the largest whole number below ``ν``."""
         nu = self.nu.detach().min().item() if isinstance(self.nu, Tensor) else self.nu
-        return max(0, math.ceil(nu - 1e-9) - 1)  # a learnt whole number is one up to rounding
+        return max(0, math.ceil(nu - 1e-9) - 1)  # a learnt value may be a whole number up to rounding
 
     def _settings(self) -> str:
         return "" if isinstance(self.nu, Tensor) else f"nu={self.nu:g}"
 
     def profile(self, r2: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """The correlation, with derivatives that are exact where points coincide."""
+        """The correlation, with exact derivatives where points coincide."""
         if self._order is not None:
             return matern_correlation(2 * self.nu * r2, self._order)
         nu = torch.as_tensor(self.nu, dtype=r2.dtype, device=r2.device)
@@ -99,11 +99,11 @@ class Matern(Stationary):
 
     @property
     def _order(self) -> int | None:
-        """0, 1 or 2 where ``ν`` is fixed at 1/2, 3/2 or 5/2."""
+        """0, 1 or 2 if ``ν`` is fixed at 1/2, 3/2 or 5/2, else None."""
         return None if isinstance(self.nu, Tensor) else _CLOSED.get(self.nu)
 
     def _draw_frequencies(self, n: int, dim: int, generator: Rng) -> Float[Tensor, "n dim"]:
-        """A Student t with ``2ν`` degrees of freedom; while ``ν`` is learnt, the normal numbers behind it."""
+        """A Student t with ``2ν`` degrees of freedom; if ``ν`` is learnt, the normal numbers that it scales."""
         if isinstance(self.nu, Tensor):
             return normal(n, dim, generator)
         return student_frequencies(self.nu, n, dim, generator)
@@ -115,7 +115,7 @@ class Matern(Stationary):
 def bessel_correlation(q2: Float[Tensor, "..."], nu: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """``2^(1−ν)/Γ(ν) q^ν K_ν(q)`` as a function of ``q²``, with value 1 at zero, and all its derivatives.
 
-    Shapes: ``q2`` is ``*q n m``; ``nu`` is a number, or ``q 1 1`` for one smoothness a function.
+    Shapes: ``q2`` is ``*q n m``; ``nu`` is a number, or ``q 1 1`` for one smoothness per function.
     """
     shift = torch.lgamma(nu.detach())
     return _BesselIntegral.apply(q2, nu, shift, 0) * torch.exp(shift - torch.lgamma(nu))
@@ -124,8 +124,8 @@ def bessel_correlation(q2: Float[Tensor, "..."], nu: Float[Tensor, "..."]) -> Fl
 class _BesselIntegral(torch.autograd.Function):
     """``e^(−shift) I_j(q², ν)``, with its limit at ``q² = 0``, or zero where the limit is infinite.
 
-    One pass of exponentials gives the value and both derivatives, which are kept for a first backward pass;
-    a second one is expressed by the same integrals.
+    One pass of exponentials gives the value and both derivatives, which are stored for the first backward pass;
+    the second uses the same integrals.
     """
 
     @staticmethod
@@ -171,7 +171,7 @@ def _integrals(q2: Tensor, nu: Tensor, shift: Tensor, powers: list[tuple[int, in
 
 
 def _nodes(low: float, high: float, nu_min: float, nu_max: float) -> tuple[Tensor, float]:
-    """The ``s`` at which the integrand counts for some ``q`` from ``low`` to ``high``, and their step.
+    """The nodes ``s`` at which the integrand matters for some ``q`` from ``low`` to ``high``, and their step.
 
     At small ``s`` it dies like ``exp(q − eˢ − q² e^(−s)/4)`` or like ``exp((ν−1)s)``, whichever is sooner;
     at large ``s`` like the tail of a Gamma variable. Its width is about ``1/√ν``, so the step shrinks with
@@ -199,7 +199,7 @@ def _sum_over_nodes(entries: Tensor, rates: Tensor, weights: Tensor) -> Tensor:
 
 
 def _gamma_derivative(nu: Tensor, order: int, shift: Tensor) -> Tensor:
-    """``e^(−shift) I_j(0, ν)``, that is a derivative of Γ, for ``ν > 0``; zero for ``ν ≤ 0``."""
+    """``e^(−shift) I_j(0, ν)``, a derivative of Γ, for ``ν > 0``; zero for ``ν ≤ 0``."""
     safe = torch.where(nu > 0, nu, torch.ones_like(nu))
     derivatives = [torch.exp(torch.lgamma(safe) - shift)]
     for j in range(order):  # Γ' = ψΓ, differentiated j times

@@ -1,4 +1,4 @@
-"""The RBF kernel under a full metric: directions of fast change that are not the columns."""
+"""The RBF kernel under a full metric: directions of fast change need not be the columns."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class MetricRBF(Kernel):
         return gaussian_kernel(mapped, mapped if z is x else z @ self.factor, one, self.variance)
 
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
-        """The variance, at every row."""
+        """The variance at every row."""
         return constant_diag(self.variance, self._points(x, "x"))
 
     def terms(self, dim: int) -> list[Term]:

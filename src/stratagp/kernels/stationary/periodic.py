@@ -1,4 +1,4 @@
-"""Kernels of functions that repeat themselves."""
+"""Kernels of periodic functions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Cosine(Kernel):
 
     Arguments:
         period: the wavelength ``p`` along every column; a vector gives each column its own.
-        ard: True, or a number of columns, for one period a column.
+        ard: True, or a number of columns, for one period per column.
 
     >>> Cosine(period=2.0)(torch.tensor([[0.0]]), torch.tensor([[1.0]])).item()
     -1.0
@@ -45,7 +45,7 @@ class Cosine(Kernel):
         return self.variance * torch.cos(self._phase(x) - self._phase(z).mT)
 
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
-        """The variance, at every row."""
+        """The variance at every row."""
         return constant_diag(self.variance, self._points(x, "x"))
 
     def random_features(self, n_features: int, dim: int, generator: Rng = None) -> FeatureMap:
@@ -54,21 +54,21 @@ class Cosine(Kernel):
         return drawn_features(self, dim, draws=1)
 
     def wave(self, x: Float[Tensor, "*qx n d"]) -> Wave:
-        """The only frequency there is."""
+        """The single frequency."""
         return Wave(self.variance.sqrt(), self._phase(x))
 
 
 class Periodic(Kernel):
     """``k(x, z) = variance · exp(−2 Σ_d sin²(π (x_d − z_d)/p_d)/ℓ_d²)``: exact repetition after ``p``.
 
-    Each column is wrapped around a circle of its own; the kernel is the RBF of the points ``(cos,
+    Each column is wrapped around its own circle; the kernel is the RBF of the points ``(cos,
     sin)(2πx/p)`` on the circles. (With the Euclidean distance in place of the sum it would not be positive
     definite.)
 
     Arguments:
         lengthscale: how fast the function changes within a period, on circles of radius 1.
-        period: after how much of ``x`` it repeats; a vector gives each column its own.
-        ard: True, or a number of columns, for one lengthscale a column.
+        period: the distance after which it repeats; a vector gives each column its own.
+        ard: True, or a number of columns, for one lengthscale per column.
 
     >>> Periodic(period=2.0)(torch.tensor([[0.25]]), torch.tensor([[2.25]])).item()
     1.0
@@ -108,13 +108,13 @@ class Periodic(Kernel):
         return self.variance * torch.exp(-0.5 * r2)
 
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
-        """The variance, at every row."""
+        """The variance at every row."""
         return constant_diag(self.variance, self._points(x, "x"))
 
     def random_features(self, n_features: int, dim: int, generator: Rng = None) -> FeatureMap:
         """The features of the RBF on the circles: periodic, and smooth in the lengthscale and the period.
 
-        (Drawing harmonics from the line spectrum would leave no gradient to the lengthscale.)
+        (Harmonics drawn from the line spectrum would give the lengthscale no gradient.)
         """
         check_request(self, n_features, dim)
         return drawn_features(self, dim, n_features, frequency=normal(n_features, 2 * dim, generator))
@@ -134,7 +134,7 @@ def locally_periodic(
     variance: Value | Parameter = UNSET,
     ard: bool | int = False,
 ) -> Kernel:
-    """``RBF · Periodic``: functions that repeat, but whose shape drifts over distances of ``decay``.
+    """``RBF · Periodic``: functions that repeat, with a shape that drifts over distances of ``decay``.
 
     The RBF's variance stays fixed at 1, so that ``variance`` is the whole kernel's.
 

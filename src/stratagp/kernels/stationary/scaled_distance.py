@@ -27,12 +27,12 @@ from stratagp.parameters import UNSET, Parameter, Value, per_column, positive
 
 
 class Stationary(Kernel):
-    """``k(x, z) = variance · ρ(r²)``; a subclass gives the correlation ``ρ`` as :meth:`profile`.
+    """``k(x, z) = variance · ρ(r²)``; a subclass provides the correlation ``ρ`` as :meth:`profile`.
 
     Arguments:
         lengthscale: the distance over which the function changes; a vector gives each column its own.
         variance: ``k(x, x)``, the square of the typical size of the function.
-        ard: True, or a number of columns, for one lengthscale a column (automatic relevance determination).
+        ard: True, or a number of columns, for one lengthscale per column (automatic relevance determination).
 
     >>> RBF(lengthscale=[1.0, 10.0])(torch.zeros(1, 2), torch.tensor([[0.0, 1.0]])).item()  # exp(−½ 0.1²)
     0.995012...
@@ -54,7 +54,7 @@ class Stationary(Kernel):
         return self.variance * self.profile(scaled_sqdist(x, z, 1 / self.lengthscale))
 
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
-        """The variance, at every row."""
+        """The variance at every row."""
         return constant_diag(self.variance, self._points(x, "x"))
 
     def _plain(self, profile: Callable[[Tensor], Tensor], x: Tensor, z: Tensor) -> Float[Tensor, "*q n m"]:
@@ -74,11 +74,11 @@ class Stationary(Kernel):
         return Wave(self.variance.sqrt(), x @ omega.mT)
 
     def _draw_frequencies(self, n: int, dim: int, generator: Rng) -> Float[Tensor, "n dim"]:
-        """Draws from the spectral density at unit lengthscale, but for the factor :meth:`_spread`."""
+        """Draws from the spectral density at unit lengthscale, without the factor :meth:`_spread`."""
         raise UnsupportedError(self._no("random features, because its spectral density is not known"))
 
     def _spread(self, uniform: Float[Tensor, "f 1"]) -> Float[Tensor, "..."]:
-        """A factor of the frequencies that depends on a learnt shape, from uniform draws; usually 1."""
+        """A factor on the frequencies that depends on a learnt shape, from uniform draws; usually 1."""
         return torch.ones_like(uniform)
 
 

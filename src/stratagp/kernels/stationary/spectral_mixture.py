@@ -22,17 +22,17 @@ class SpectralMixture(Kernel):
     """``k(x, z) = Σ_c w_c exp(−2π² Σ_d v_cd τ_d²) cos(2π Σ_d μ_cd τ_d)`` with ``τ = x − z``.
 
     Component ``c`` has frequencies, in cycles per unit of ``x``, around ``μ_c`` with variances ``v_c``.
-    Enough of them come close to any stationary kernel. The cosine is one of a sum over columns, so that the
-    spectral density is the mixture of Gaussians at ``±μ_c``; some libraries multiply the cosines of the
-    columns, which is another kernel beyond one column.
+    With enough of them it approximates any stationary kernel. The cosine is that of a sum over columns, so that the
+    spectral density is the mixture of Gaussians at ``±μ_c``; some libraries multiply the cosines of the columns, which
+    is a different kernel if there is more than one column.
 
     Reference: Wilson and Adams, Gaussian process kernels for pattern discovery and extrapolation, 2013.
 
     Arguments:
-        n_components: the number ``C`` of components. dim: the number ``D`` of columns. weights: the
-        components' shares of the variance, of shape ``C``; equal ones that sum to one by default. means:
-        the central frequencies, of shape ``C D``; spread evenly between 0 and 1 by default. variances: the
-        squared widths around them, of shape ``C D``; as wide as the default means lie apart.
+        n_components: the number ``C`` of components. dim: the number ``D`` of columns. weights: the components' parts
+        of the variance, of shape ``C``; by default equal with sum one. means: the central frequencies, of shape
+        ``C D``; by default spread evenly between 0 and 1. variances: the squared widths around them, of shape ``C D``;
+        by default as wide as the distance between default means.
 
     >>> SpectralMixture(2, weights=[0.5, 1.5], means=[[0.1], [1.0]])(torch.zeros(1, 1)).item()
     2.0
@@ -71,7 +71,7 @@ class SpectralMixture(Kernel):
 
     def _check_columns(self, columns: int) -> None:
         if columns != self.dim:
-            raise InputError(f"SpectralMixture(dim={self.dim}) was given points with {columns} columns")
+            raise InputError(f"SpectralMixture(dim={self.dim}) got points with {columns} columns: pass dim={columns}")
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """The sum over components of a bell times a wave."""
@@ -96,7 +96,7 @@ class SpectralMixture(Kernel):
         """``n_features`` frequencies, shared equally among the components in a random order."""
         check_request(self, n_features, dim)
         if n_features < self.n_components:
-            raise InputError(f"n_features must be at least {self.n_components}, one a component, got {n_features}")
+            raise InputError(f"n_features must be at least {self.n_components}, one per component, got {n_features}")
         frequency = normal(n_features, dim, generator)
         order = torch.randperm(n_features, generator=generator, device=frequency.device)
         component = order % self.n_components
@@ -110,7 +110,7 @@ class SpectralMixture(Kernel):
         component: Int[Tensor, " f"],
         share: Float[Tensor, " f"],
     ) -> Wave:
-        """Phases ``2π (μ_c + √v_c g)·x`` and amplitudes ``√w_c``, scaled up by the component's rarity."""
+        """Phases ``2π (μ_c + √v_c g)·x`` and amplitudes ``√w_c``, over the root of the component's share of draws."""
         omega = self.means[..., component, :] + self.variances[..., component, :].sqrt() * frequency
         return Wave((self.weights[..., component] * share).sqrt(), 2 * math.pi * (x @ omega.mT))
 
