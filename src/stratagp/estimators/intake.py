@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from stratagp.training.progress import log
 from stratagp.training.world import World, join
 
 Say = Callable[[str], None]
+CheckpointLike: TypeAlias = str | os.PathLike[str] | Checkpoint | None
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,6 @@ class Intake:
         if self.source is None or self.rules is None or self.seen is None:
             return None
         return Stream(self.source, self.rules, self.seen, encode, self.source.memory)
-
-    @property
-    def held(self) -> Block | None:
-        """A sample of the rows that training does not see."""
-        return None if self.seen is None else self.seen.held.settle()
 
     def target_scale(self, targets: np.ndarray, weights: np.ndarray | None = None) -> TargetScale:
         """Centre and spread of the targets, of all rows."""

@@ -19,9 +19,9 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.estimators.targets import as_array, check_of
 from stratagp.models import sobol, surrogate
+from stratagp.models.cokriging import CoKrigingModel
 from stratagp.models.exact import ExactPosterior
-from stratagp.recipes.cokriging import CoKrigingModel
-from stratagp.recipes.processes import ProcessModel, TargetPosterior
+from stratagp.models.fitted_process import ProcessModel, TargetPosterior
 from stratagp.training.devices import as_numpy
 from stratagp.types import Gaussian
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,23 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.parameterised import Parameterised
 from stratagp.predictive import Classes, Predictive
+from stratagp.training.criterion import Criterion
 
 _ROWS = 4096  # that are predicted at once
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """By which criterion values were learnt, and the centres of their default priors, by name."""
+
+    criterion: str
+    centres: dict[str, Tensor]
+
+    def objective(self, module: Parameterised, score: Callable[[bool], Tensor]) -> Callable[[], Tensor]:
+        """What was climbed."""
+        raws = {item.name: item.parameter.raw for item in module.named_values()}
+        centres = {raws[name]: centre for name, centre in self.centres.items()}
+        return Criterion(self.criterion, module, score, centres).objective
 
 
 class Fitted(ABC):
@@ -24,7 +40,7 @@ class Fitted(ABC):
     Points are those that kernels see, and targets are standardised: units and names of columns are the user's affair.
     """
 
-    learnt: Any = None
+    learnt: Learnt | None = None
     """By which criterion values were learnt in closed form; None where training was by steps."""
 
     @property

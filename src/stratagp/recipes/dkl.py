@@ -15,10 +15,10 @@ from stratagp.kernels import RBF, Kernel
 from stratagp.layers import Features
 from stratagp.likelihoods import Mixed
 from stratagp.models.chain import Chain
+from stratagp.models.fitted_chain import ChainModel
 from stratagp.models.svdkl import inducing_dkl, pretrain, svdkl
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.batches import Batches, outputs_of, refuse_bad_targets, warn_of_rounding
-from stratagp.recipes.chains import ChainModel
 from stratagp.recipes.feature_networks import count_features, make_network
 from stratagp.recipes.options import AtLeast, BatchOptions, NotNegative, Positive, Share, Whole, WholeOrZero
 from stratagp.training.loop import History

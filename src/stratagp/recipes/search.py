@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.distributions import constraints
 
 from stratagp.errors import InputError
 from stratagp.kernels import Kernel
-from stratagp.parameterised import NamedParameter, Parameterised
+from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter
 from stratagp.recipes.base import FitContext
 from stratagp.training import Hyperparameter, HyperparameterTable, Result, curvature, maximise_from_many, nuts
-from stratagp.training.free import gather, log_jacobian_of, scatter, unread
+from stratagp.training.criterion import Criterion, gets_weak_prior
+from stratagp.training.free import gather, scatter
 from stratagp.training.start import variance_carriers
 
 CRITERIA = ("map", "ml", "loo", "bayes")
@@ -30,10 +30,6 @@ QUIET = 1e-3  # the noise of a second start, of standardised targets: from 0.1 c
 SPREAD = 1.5  # of restarts, in logs: a factor of 4.5 either way
 THIN = 3  # steps from one draw to the next: neighbours say the same
 _SECONDS_BETWEEN_REPORTS = 2.0
-
-
-Centres = dict[Tensor, Tensor]
-"""Where the free coordinates of parameters started: the middle of their default priors."""
 
 
 @dataclass(frozen=True)
@@ -54,69 +50,6 @@ class Search:
     n_draws: int = 50
 
 
-@dataclass(frozen=True)
-class Learnt:
-    """By which criterion values were learnt, and the centres of their default priors, by name."""
-
-    criterion: str
-    centres: dict[str, Tensor]
-
-    def objective(self, module: Parameterised, score: Callable[[bool], Tensor]) -> Callable[[], Tensor]:
-        """What was climbed."""
-        raws = {item.name: item.parameter.raw for item in module.named_values()}
-        centres = {raws[name]: centre for name, centre in self.centres.items()}
-        return Criterion(self.criterion, module, score, centres).objective
-
-
-@dataclass
-class Criterion:
-    """What a choice of hyperparameters is worth, as ``objective()``.
-
-    ``ml`` is the evidence. ``map`` adds the log density of the priors; a positive parameter without one gets a
-    Gaussian on its log around its start. ``loo`` is the leave-one-out density with the same priors.
-    """
-
-    name: str
-    module: Parameterised
-    score: Callable[[bool], Tensor]
-    centres: Centres
-
-    def __post_init__(self) -> None:
-        if self.name not in CRITERIA:
-            raise InputError(f"hyperparameters must be one of {', '.join(CRITERIA)}; got {self.name!r}")
-        weak = [item for item in self.module.named_values() if _gets_weak_prior(item.parameter)]
-        for raw in (item.parameter.raw for item in weak):
-            self.centres[raw] = self.centres.get(raw, raw.detach().clone()).to(raw.device)
-        self.weak = [(item.parameter.raw, self.centres[item.parameter.raw], _width(item)) for item in weak]
-
-    def named_centres(self) -> dict[str, Tensor]:
-        """The centres by the names of their parameters, to be kept with the model."""
-        values = self.module.named_values()
-        return {item.name: self.centres[item.parameter.raw] for item in values if item.parameter.raw in self.centres}
-
-    def objective(self) -> Tensor:
-        """The score that is maximised."""
-        value = self.score(self.name == "loo")
-        return value if self.name == "ml" else value + self.log_prior()
-
-    def log_prior(self) -> Tensor:
-        """The log density of the user's priors, and of the default ones."""
-        terms = [-0.5 * ((raw - start) / width).square().sum() for raw, start, width in self.weak]
-        return self.module.log_prior() + (torch.stack(terms).sum() if terms else 0.0)
-
-    def log_density(self) -> Tensor:
-        """The posterior log density of the free coordinates, for sampling.
-
-        User's priors are densities of values, and values without any are uniform, so both need the slope of the value
-        in the coordinate; default priors are densities of the coordinate itself.
-        """
-        weak = [raw for raw, _, _ in self.weak]
-        named = [item.parameter for item in self.module.named_values() if item.parameter.trainable]
-        others = [p for p in named if not any(p.raw is raw for raw in weak)]
-        terms = [log_jacobian_of(p) - unread(p) for p in others]
-        return self.score(False) + self.log_prior() + (torch.stack(terms).sum() if terms else 0.0)
-
-
 def train(criterion: Criterion, search: Search, context: FitContext) -> Result:
     """Move the parameters to the best of ``1 + n_restarts`` optima.
 
@@ -127,7 +60,7 @@ def train(criterion: Criterion, search: Search, context: FitContext) -> Result:
         with torch.no_grad():
             return Result(float(criterion.objective()), 1, True, "the values are as they were given")
     noise = criterion.module.noise_parameter
-    if noise is not None and not (noise.unset and _gets_weak_prior(noise)):
+    if noise is not None and not (noise.unset and gets_weak_prior(noise)):
         noise = None  # somebody chose it
     fresh = noise is None or torch.equal(noise.raw, criterion.centres[noise.raw])
     result = maximise_from_many(
@@ -232,12 +165,3 @@ def _in_units(row: Hyperparameter, scales: np.ndarray) -> Hyperparameter:
 def _scaled(row: Hyperparameter, factor: float) -> Hyperparameter:
     value, std, lower, upper = (part * factor for part in (row.value, row.std, row.lower, row.upper))
     return replace(row, value=value, std=std, lower=lower, upper=upper)
-
-
-def _width(item: NamedParameter) -> float:
-    return WIDTHS.get(item.name.rpartition(".")[2], WIDTH) if item.parameter.unset else WIDE
-
-
-def _gets_weak_prior(parameter: Parameter) -> bool:
-    positive = isinstance(parameter.constraint, (type(constraints.positive), constraints.greater_than))
-    return positive and parameter.trainable and parameter.prior is None

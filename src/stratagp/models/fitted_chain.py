@@ -16,11 +16,11 @@ from stratagp.errors import InputError
 from stratagp.linalg.quasi_random import quasi_normal
 from stratagp.models.chain import Chain, joined
 from stratagp.models.fitted import Fitted
+from stratagp.models.fitted_process import TargetPosterior, normal_draws
+from stratagp.models.observations import Data
 from stratagp.models.stochastic import StochasticGP
 from stratagp.posteriors import FullGaussian
 from stratagp.predictive import Classes, LocationScale, Observed, Predictive
-from stratagp.recipes.base import Data
-from stratagp.recipes.processes import TargetPosterior, normal_draws
 from stratagp.training.devices import as_numpy
 from stratagp.training.lbfgs import Result
 from stratagp.training.loop import History
