@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
@@ -327,3 +327,9 @@ class Regressor(RegressorMixin, Estimator, ABC):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = self.several_targets
         return tags
+
+
+def is_of_counts(model: BaseEstimator) -> bool:
+    """Whether a model predicts whole numbers: by its own likelihood, or by one of mixed functions."""
+    fitted = model.fitted_ if isinstance(model, Regressor) else None  # models of other libraries have none
+    return isinstance(fitted, ChainModel) and fitted.chain.observed.unwrapped.discrete

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -32,21 +30,18 @@ from stratagp.estimators.saving import export_model, first_rows, save_model
 from stratagp.kernels import Kernel
 from stratagp.likelihoods import Likelihood
 from stratagp.models.fitted import Fitted
-from stratagp.models.fitted_classes import ClassModel
-from stratagp.models.fitted_process import ProcessModel
+from stratagp.models.hyperparameters import moved_to, table_in_users_units
 from stratagp.models.relevance import relevance
 from stratagp.predictive import Averaged, Classes, Predictive, Spliced
 from stratagp.recipes.base import Data, FitContext, Recipe, Rows
 from stratagp.recipes.options import BatchOptions, check_options
-from stratagp.recipes.search import learnt, set_learnt, table_in_users_units
 from stratagp.training import HyperparameterTable
 from stratagp.training.devices import find_device, is_elsewhere, to_processor
-from stratagp.training.free import gather, value_and_gradient
+from stratagp.training.free import gather, learnt, value_and_gradient
+from stratagp.training.progress import log
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-log = logging.getLogger("stratagp")
 
 Standardise = Literal["targets", "both", "none"]
 Seed: TypeAlias = int | np.random.RandomState | None
@@ -325,18 +320,11 @@ class Estimator(BaseEstimator, ABC):
         check_is_fitted(self, "fitted_")
         fitted, offset = self.fitted_, self._log_unit()
         if theta is not None or eval_gradient:
-            if not isinstance(fitted, (ProcessModel, ClassModel)) or fitted.learnt is None:
-                raise InputError(
-                    "theta and eval_gradient are for closed forms: this model knows its score by samples only"
-                )
-            fitted = copy.copy(fitted)  # so that the fitted model stays as it is, whatever happens here
-            fitted.prior = copy.deepcopy(fitted.prior)
+            fitted = moved_to(fitted, theta)
+        if eval_gradient:
             free = learnt(fitted.module)
-            if theta is not None:
-                set_learnt(fitted.module, theta)
-            if eval_gradient:
-                value, gradient = value_and_gradient(fitted.score, free, gather(free))
-                return value - offset, gradient
+            value, gradient = value_and_gradient(fitted.score, free, gather(free))
+            return value - offset, gradient
         with torch.no_grad():
             return float(fitted.score()) - offset
 
@@ -369,12 +357,8 @@ class Estimator(BaseEstimator, ABC):
         maximum of a score that is known by samples, where a curvature would say little.
         """
         check_is_fitted(self, "fitted_")
-        fitted = self.fitted_
-        objective = None
-        if fitted.learnt is not None:
-            objective = fitted.learnt.objective(fitted.module, fitted.score)
         kernels = list(self._output_kernels())
-        return table_in_users_units(fitted.module, objective, kernels, self._kernel_columns(), *self._scales())
+        return table_in_users_units(self.fitted_, kernels, self._kernel_columns(), *self._scales())
 
     @cached_property
     def relevance_(self) -> np.ndarray:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from stratagp.errors import InputError
-from stratagp.kernels import Kernel
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter
 from stratagp.recipes.base import FitContext
-from stratagp.training import Hyperparameter, HyperparameterTable, Result, curvature, maximise_from_many, nuts
+from stratagp.training import Result, maximise_from_many, nuts
 from stratagp.training.criterion import Criterion, gets_weak_prior
-from stratagp.training.free import gather, scatter
-from stratagp.training.start import variance_carriers
+from stratagp.training.free import gather, learnt, scatter
 
 CRITERIA = ("map", "ml", "loo", "bayes")
 WIDTHS = {"lengthscale": 0.7}  # standard deviations of default priors on logs, where the data told the start
@@ -111,57 +107,3 @@ class _Report:
             self.last = time.monotonic()
             self.say(f"evaluation {self.calls}: {float(value.detach()):.3f}")
         return value
-
-
-def learnt(module: torch.nn.Module) -> list[torch.nn.Parameter]:
-    """The free coordinates that are learnt, in order; those of positive parameters are logs."""
-    return [p for p in module.parameters() if p.requires_grad]
-
-
-def set_learnt(module: torch.nn.Module, theta: Any) -> None:
-    """Move the free coordinates to ``theta``."""
-    free, theta = learnt(module), np.asarray(theta, dtype=float)
-    if theta.shape != gather(free).shape:
-        raise InputError(
-            f"theta must have {gather(free).size} numbers, one for each free value, got shape {theta.shape}"
-        )
-    scatter(free, theta)
-
-
-def table_in_users_units(
-    module: Parameterised,
-    objective: Callable[[], Tensor] | None,
-    kernels: list[Kernel],
-    columns: list[str],
-    scales: np.ndarray,
-    function_scales: np.ndarray,
-) -> HyperparameterTable:
-    """The learnt values with their uncertainty; variances and noise in squared units of the targets and functions.
-
-    ``kernels`` are those of the functions that the likelihood sees; variances of others have no units. Inducing points
-    are left out. Without an objective there are values only.
-    """
-    carriers = {carrier for kernel in kernels for carrier, _ in variance_carriers(kernel)}
-    names = [name for name, part in module.named_modules() if part in carriers]
-    noises = {item.name for item in module.named_values() if item.parameter is module.noise_parameter}
-    in_units = {f"{name}.variance" if name else "variance" for name in names} | noises
-    rows = curvature.table(module, objective, columns or None, without=["z"]).rows
-    units = [scales if _stem(row) in noises else function_scales for row in rows]
-    shown = [_in_units(row, u) if _stem(row) in in_units else row for row, u in zip(rows, units, strict=True)]
-    return HyperparameterTable(tuple(shown))
-
-
-def _stem(row: Hyperparameter) -> str:
-    return row.name.partition("[")[0]
-
-
-def _in_units(row: Hyperparameter, scales: np.ndarray) -> Hyperparameter:
-    """Squared units: its own of a value for each target or function, else of them all on average."""
-    index = row.name.partition("[")[2].rstrip("]")
-    own = index.isdigit() and int(index) < len(scales)
-    return _scaled(row, float(scales[int(index)] ** 2 if own else np.mean(scales**2)))
-
-
-def _scaled(row: Hyperparameter, factor: float) -> Hyperparameter:
-    value, std, lower, upper = (part * factor for part in (row.value, row.std, row.lower, row.upper))
-    return replace(row, value=value, std=std, lower=lower, upper=upper)
