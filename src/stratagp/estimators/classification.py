@@ -15,12 +15,12 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
 
 from stratagp.errors import InputError
-from stratagp.estimators import named_likelihoods
 from stratagp.estimators.inputs.base import Points, RowsLike
 from stratagp.estimators.intake import Intake
 from stratagp.estimators.shell import Estimator, Seed
 from stratagp.estimators.targets import check_n_samples, check_of, encode_labels
 from stratagp.likelihoods import Likelihood
+from stratagp.likelihoods import named as named_likelihoods
 from stratagp.metrics import bhattacharyya_margin
 from stratagp.models.fitted_chain import ChainModel
 from stratagp.predictive import Classes, Predictive

@@ -16,11 +16,11 @@ from stratagp.errors import InputError
 from stratagp.estimators.classification import Classifier
 from stratagp.estimators.inputs.base import Inputs, RowsLike
 from stratagp.estimators.inputs.views import ViewInputs
-from stratagp.estimators.named_likelihoods import of_numbers
 from stratagp.estimators.regression import Regressor
 from stratagp.estimators.shell import Estimator, Standardise
 from stratagp.kernels import Kernel
 from stratagp.likelihoods import Likelihood
+from stratagp.likelihoods.named import of_numbers
 from stratagp.recipes.base import Recipe, Rows
 from stratagp.recipes.dfgp import DFGPOptions, DFGPRecipe, stacked
 from stratagp.recipes.options import Positive, Whole, WholeOrZero

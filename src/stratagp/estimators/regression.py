@@ -19,7 +19,6 @@ from torch import Tensor
 from stratagp.data import TargetScale
 from stratagp.data.target_checks import as_numbers
 from stratagp.errors import InputError
-from stratagp.estimators import named_likelihoods
 from stratagp.estimators.inputs.base import Points, RowsLike
 from stratagp.estimators.intake import Intake, Reading
 from stratagp.estimators.shell import CHUNK, Estimator, Seed
@@ -33,7 +32,7 @@ from stratagp.estimators.targets import (
     check_weights,
 )
 from stratagp.likelihoods import Likelihood
-from stratagp.models.cokriging import CoKrigingModel
+from stratagp.likelihoods import named as named_likelihoods
 from stratagp.models.fitted_chain import ChainModel
 from stratagp.models.fitted_process import ProcessModel
 from stratagp.predictive import Classes, InUnits, Predictive
@@ -187,7 +186,7 @@ class Regressor(RegressorMixin, Estimator, ABC):
     def predict_survival(self, X: RowsLike, times: ArrayLike) -> np.ndarray:
         """The probability, ``n t``, that the event of a row comes after each of ``times``: survival curves."""
         points = self._points(X)
-        observed = self.fitted_.chain.observed.unwrapped if isinstance(self.fitted_, ChainModel) else None
+        observed = self.fitted_.observed
         if observed is None or not observed.of_times:
             given = type(self).__name__ if observed is None else observed
             raise InputError(
@@ -215,8 +214,11 @@ class Regressor(RegressorMixin, Estimator, ABC):
         for v in np.unique(chosen):
             rows = np.flatnonzero(chosen == v)
             drawn |= dict(zip(rows, self.fitted_.draw(versions[v], len(rows), of, generator), strict=True))
-        back = [self._shaped(self._back(drawn[i], of)) for i in range(n_samples)]
-        return np.moveaxis(np.stack(back), 0, -1)
+        found = np.stack([drawn[i] for i in range(n_samples)])
+        if self._has_units(of):
+            p = found.shape[-1]  # an observation may have columns that are not predicted, such as marks of censoring
+            found = found * self.scale_.scale[:p] + self.scale_.mean[:p]
+        return np.moveaxis(self._shaped(found), 0, -1)
 
     def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of each training target predicted from all other rows, in closed form.
@@ -236,32 +238,22 @@ class Regressor(RegressorMixin, Estimator, ABC):
     def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """``R²``; for observations with a second column (exposure, censoring) the mean log predictive density."""
         check_is_fitted(self, "fitted_")
-        fitted = self.fitted_
-        if isinstance(fitted, ChainModel):
-            given, p = fitted.chain.observed.unwrapped, len(self.scale_.mean)
-            if given.functions(p) < p:
-                weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
-                return float(np.average(self.log_density(X, y), weights=weights))
+        observed, p = self.fitted_.observed, len(self.scale_.mean)
+        if observed is not None and observed.functions(p) < p:
+            weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
+            return float(np.average(self.log_density(X, y), weights=weights))
         return float(super().score(X, y, sample_weight))
 
     # The way there
 
     def _in_units(self, found: Predictive | Classes, of: str) -> Predictive:
         assert isinstance(found, Predictive)
-        if of == "f" and not self._function_has_units():
-            return found
-        return InUnits(found, self.scale_.mean, self.scale_.scale)
+        return InUnits(found, self.scale_.mean, self.scale_.scale) if self._has_units(of) else found
 
-    def _function_has_units(self) -> bool:
-        """Whether each latent function is in the unit of its target."""
-        fitted = self.fitted_
-        return not isinstance(fitted, ChainModel) or fitted.chain.observed.unwrapped.direct
-
-    def _back(self, values: np.ndarray, of: str) -> np.ndarray:
-        if of == "f" and not self._function_has_units():
-            return values
-        p = values.shape[-1]  # an observation may have columns that are not predicted, such as censoring
-        return values * self.scale_.scale[:p] + self.scale_.mean[:p]
+    def _has_units(self, of: str) -> bool:
+        """Whether what is asked about has the units of the targets: latent functions may have none."""
+        observed = self.fitted_.observed
+        return of == "y" or observed is None or observed.direct
 
     def _mean(self, points: Points) -> Float[np.ndarray, "n q"]:
         """The expected targets alone."""
@@ -308,19 +300,14 @@ class Regressor(RegressorMixin, Estimator, ABC):
         return {"mean": self.predict(self._example), "std": std}  # each by the way that it is computed alone
 
     def _log_unit(self) -> float:
-        fitted = self.fitted_
-        if isinstance(fitted, CoKrigingModel):
-            return float(np.log(self.scale_.scale)[fitted.data.x[:, -1].long().cpu().numpy()].sum())
-        return float(len(fitted.data) * np.log(self.scale_.scale).sum())  # type: ignore[attr-defined]
+        return self.fitted_.log_unit(np.log(self.scale_.scale))
 
     def _scales(self) -> tuple[np.ndarray, np.ndarray]:
         scale = self.scale_.scale
         if isinstance(self.fitted_, ProcessModel):
             return scale, scale
         functions = self.fitted_.function(self.fitted_.points[:1]).shape[1]
-        direct = (
-            isinstance(self.fitted_, ChainModel) and self.fitted_.chain.observed.direct
-        )  # of mixtures there is none
+        direct = isinstance(self.fitted_, ChainModel) and self.fitted_.chain.observed.direct  # mixed functions are not
         return scale, scale if direct and functions == len(scale) else np.ones(functions)
 
     def __sklearn_tags__(self) -> Any:
@@ -331,5 +318,5 @@ class Regressor(RegressorMixin, Estimator, ABC):
 
 def is_of_counts(model: BaseEstimator) -> bool:
     """Whether a model predicts whole numbers: by its own likelihood, or by one of mixed functions."""
-    fitted = model.fitted_ if isinstance(model, Regressor) else None  # models of other libraries have none
-    return isinstance(fitted, ChainModel) and fitted.chain.observed.unwrapped.discrete
+    observed = model.fitted_.observed if isinstance(model, Regressor) else None
+    return observed is not None and observed.discrete

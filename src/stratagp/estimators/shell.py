@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from numbers import Integral
-from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -18,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from stratagp.data.source import Block, Source
+from stratagp.data.source import Block
 from stratagp.errors import InputError, NoAttributeError
 from stratagp.estimators.inputs.base import InputOptions, Inputs, Points, RowsLike
 from stratagp.estimators.inputs.objects import ObjectInputs, refuse_mixtures, warn_if_alike
@@ -262,19 +261,6 @@ class Estimator(BaseEstimator, ABC):
         versions[:, torch.from_numpy(points.incomplete)] = draws
         return list(versions)
 
-    def predict_file(self, X: Source | str | PathLike[str], out: str | PathLike[str], level: float = 0.95) -> int:
-        """Predict all rows of files, or of a :class:`~stratagp.data.Source`, into a Parquet or CSV file; how many.
-
-        Arguments:
-            X: what :func:`~stratagp.data.open_source` takes. Files are read in the order of their names, and
-                predictions are in the order of rows. A row with a missing value is refused; of a source with
-                ``missing="drop"`` its predictions are empty, and a warning says how many are.
-            out: a path that ends with ``.parquet`` or ``.csv``: columns ``mean``, ``std``, ``lower`` and ``upper``, or
-                ``class`` and the probability ``p(…)`` of each. It must be none that ``X`` is read from.
-            level: the probability of the interval from ``lower`` to ``upper``.
-        """
-        return predict_file(self, X, out, level)
-
     @property
     def model_(self) -> Any:
         """The model as a torch module."""
@@ -371,6 +357,7 @@ class Estimator(BaseEstimator, ABC):
         check_is_fitted(self, "fitted_")
         return relevance(self.fitted_, self.inputs_.source, vars(self).get("n_features_in_", 0))
 
+    predict_file = predict_file
     save = save_model
     export = export_model
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -34,6 +35,10 @@ class CoKrigingModel(ProcessModel):
             TargetPosterior(OneOutput(posterior, j), settled(level))
             for j, level in enumerate(self.prior.noise.reshape(-1))
         ]
+
+    def log_unit(self, log_scale: Float[np.ndarray, " q"]) -> float:
+        """Each observed entry has the unit of its output."""
+        return float(log_scale[self.data.x[:, -1].long().cpu().numpy()].sum())
 
     @property
     def points(self) -> Float[Tensor, "n d"]:

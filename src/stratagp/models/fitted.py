@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import InputError
+from stratagp.likelihoods import Likelihood
 from stratagp.parameterised import Parameterised
 from stratagp.predictive import Classes, Predictive
 from stratagp.training.criterion import Criterion
@@ -47,6 +48,15 @@ class Fitted(ABC):
     @abstractmethod
     def module(self) -> Parameterised:
         """What holds every value that was learnt."""
+
+    @property
+    def observed(self) -> Likelihood | None:
+        """How observations come from latent functions; None where a closed form has that inside."""
+        return None
+
+    def log_unit(self, log_scale: Float[np.ndarray, " q"]) -> float:
+        """What the log density of standardised targets exceeds that of the targets by."""
+        return float(len(self.points) * log_scale.sum())
 
     @property
     @abstractmethod

@@ -15,11 +15,11 @@ from stratagp.kernels import RBF, Kernel
 from stratagp.layers import Features
 from stratagp.likelihoods import Mixed
 from stratagp.models.chain import Chain
+from stratagp.models.feature_networks import count_features, make_network
 from stratagp.models.fitted_chain import ChainModel
 from stratagp.models.svdkl import inducing_dkl, pretrain, svdkl
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.batches import Batches, outputs_of, refuse_bad_targets, warn_of_rounding
-from stratagp.recipes.feature_networks import count_features, make_network
 from stratagp.recipes.options import BatchOptions, NotNegative, Positive, Share, Whole, WholeOrZero, at_least
 from stratagp.training.loop import History
 from stratagp.training.progress import log
