@@ -10,9 +10,10 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stratagp.data import Rules, Source, Stream, TargetScale, open_source, survey
 from stratagp.data.fingerprint import fingerprint
@@ -20,6 +21,7 @@ from stratagp.data.stream import Encode
 from stratagp.data.survey import MOST_CATEGORIES, Survey
 from stratagp.data.target_checks import Check
 from stratagp.errors import InputError
+from stratagp.estimators.inputs.base import RowsLike
 from stratagp.training.checkpoint import Checkpoint
 from stratagp.training.progress import log
 from stratagp.training.world import World, join
@@ -39,8 +41,8 @@ class Intake:
         source, rules, seen: where all rows are, which of them training sees, and what is known of them; None in memory.
     """
 
-    X: Any
-    y: Any
+    X: RowsLike
+    y: ArrayLike | None
     seed: int
     checkpoint: Checkpoint | None = None
     source: Source | None = None
@@ -85,7 +87,14 @@ class Reading:
 
 
 def taken_in(
-    X: Any, y: Any, seed: int, fixed_seed: bool, checkpoint: Any, settings: dict[str, str], reading: Reading, say: Say
+    X: RowsLike,
+    y: ArrayLike | None,
+    seed: int,
+    fixed_seed: bool,
+    checkpoint: CheckpointLike,
+    settings: dict[str, str],
+    reading: Reading,
+    say: Say,
 ) -> Intake:
     """What ``fit(X, y, checkpoint)`` is given.
 
@@ -110,7 +119,7 @@ def taken_in(
     return replace(found, checkpoint=kept)
 
 
-def is_source(X: Any) -> bool:
+def is_source(X: RowsLike) -> TypeGuard[Source | str | os.PathLike[str]]:
     """Whether ``X`` says where rows are, instead of being them.
 
     >>> is_source("flights/*.parquet"), is_source([[1.0, 2.0]]), is_source(["ACGT", "AACC"])
@@ -119,7 +128,9 @@ def is_source(X: Any) -> bool:
     return isinstance(X, (Source, str, os.PathLike))
 
 
-def _opened(X: Any, y: Any, world: World, seed: int, reading: Reading, say: Say) -> Intake:
+def _opened(
+    X: Source | str | os.PathLike[str], y: ArrayLike | None, world: World, seed: int, reading: Reading, say: Say
+) -> Intake:
     if isinstance(X, Source) and y is not None:
         raise InputError("y must be left out where X is a Source, which has its targets: open_source(…, target=…)")
     if not isinstance(X, Source) and not isinstance(y, (str, list, tuple)):

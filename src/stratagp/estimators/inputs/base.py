@@ -106,11 +106,11 @@ class Inputs(ABC):
         return None if self.encoder is None or self.encoder.encoding != "codes" else self.encoder.sizes
 
     @abstractmethod
-    def learn(self, estimator: BaseEstimator, X: Any) -> Points:
+    def learn(self, estimator: BaseEstimator, X: RowsLike) -> Points:
         """Learn from the training rows, and return them as points; the estimator learns its columns."""
 
     @abstractmethod
-    def points(self, estimator: BaseEstimator, X: Any) -> Points:
+    def points(self, estimator: BaseEstimator, X: RowsLike) -> Points:
         """New rows as points, the way the training rows were."""
 
     def bind(self, kernel: Kernel | None, default: Kernel) -> Kernel:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone
 from torch import Tensor
 
@@ -17,7 +18,7 @@ from stratagp.data import TableEncoder
 from stratagp.data.encoding import refuse_other_names
 from stratagp.data.tables import is_frame, pandas_like
 from stratagp.errors import InputError
-from stratagp.estimators.inputs.base import InputOptions, Inputs, Points, forget_columns
+from stratagp.estimators.inputs.base import InputOptions, Inputs, Points, RowsLike, forget_columns
 from stratagp.estimators.inputs.objects import ObjectReader, refuse_mixtures, refuse_texts, warn_if_alike
 from stratagp.estimators.inputs.table import TableInputs
 from stratagp.kernels import Anchors, Kernel, choose_anchors
@@ -64,7 +65,7 @@ class ViewInputs(Inputs):
         self.columns = []
         self.source = []
 
-    def learn(self, estimator: BaseEstimator, X: Any) -> Points:
+    def learn(self, estimator: BaseEstimator, X: RowsLike) -> Points:
         """Learn from the training rows and their views, and return them as points."""
         self._refuse_objects_in_groups()
         if self.kernel is None:
@@ -90,7 +91,7 @@ class ViewInputs(Inputs):
         self.widths, self.takes_views = _widths(parts), self.kernel is None
         return self._learn_parts(estimator, parts)
 
-    def _learn_table(self, estimator: BaseEstimator, X: Any) -> Points:
+    def _learn_table(self, estimator: BaseEstimator, X: RowsLike) -> Points:
         points = self.table.learn(estimator, X)
         self.columns, self.source, self.encoder = self.table.columns, list(self.table.source), self.table.encoder
         self.centre, self.scale = self.table.centre, self.table.scale
@@ -114,15 +115,15 @@ class ViewInputs(Inputs):
         self._count_columns(estimator, arrays)
         return Points(torch.cat(blocks, 1))
 
-    def points(self, estimator: BaseEstimator, X: Any) -> Points:
+    def points(self, estimator: BaseEstimator, X: RowsLike) -> Points:
         """New rows as points, the way the training rows were."""
         if self.widths is None:
             return self.table.points(estimator, X)
         if self.frame is not None and is_frame(X):
-            X = pandas_like(X)
-            given = [str(name) for name in X.columns]
+            frame = pandas_like(X)
+            given = [str(name) for name in frame.columns]
             refuse_other_names(self.frame, given)
-            X = X.iloc[:, [given.index(name) for name in self.frame]]
+            X = frame.iloc[:, [given.index(name) for name in self.frame]]
         named = self._named(X) or {}
         same = set(named) == set(self.widths)
         parts = _checked({name: self._part(name, part) for name, part in named.items()}) if same else {}
@@ -213,9 +214,9 @@ class ViewInputs(Inputs):
             by_column = isinstance(self.given, Mapping) and self.given and self.asked is None
             return _views_of_frame(pandas_like(X), self.given) if by_column else None
         whole = isinstance(X, (list, tuple)) and len(X) > 0
-        if isinstance(X, Mapping) and not hasattr(X, "shape"):  # a sparse matrix of keys is a mapping too
+        if isinstance(X, Mapping) and not issparse(X):  # a sparse matrix of keys is a mapping too
             return {str(name): part for name, part in X.items()}
-        several = whole and all(getattr(part, "ndim", 0) == 2 for part in X)
+        several = whole and all(_is_array(part) and np.ndim(part) == 2 for part in X)
         if several or (whole and self.asked is None and self._over_objects()):
             return {f"view {i}": part for i, part in enumerate(X)}
         return None
@@ -277,7 +278,7 @@ def _positions(columns: Any, names: list[str]) -> set[int]:
     return {column_position(column if isinstance(column, str) else int(column), names) for column in wanted}
 
 
-def _is_over_objects(kernel: Any) -> bool:
+def _is_over_objects(kernel: object) -> bool:
     return isinstance(kernel, Kernel) and not kernel.takes_tensors
 
 
@@ -326,8 +327,12 @@ def _as_table(name: str, values: Any) -> Any:
     raise InputError(f"X must hold an array (n, columns) for each view, got {array.shape} for {name!r}{hint}")
 
 
+def _is_array(values: Any) -> bool:
+    return isinstance(values, (np.ndarray, Tensor)) or issparse(values) or is_frame(values)
+
+
 def _shape(values: Any) -> str:
-    return str(np.shape(values)) if isinstance(values, (np.ndarray, Tensor)) or is_frame(values) else ""
+    return str(np.shape(values)) if _is_array(values) else ""
 
 
 def _widths(parts: dict[str, Any]) -> dict[str, int | None]:
