@@ -49,11 +49,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _MODULES = ("kernels", "likelihoods", "linalg", "means", "metrics", "priors")
-<<<<<<< HEAD
-_PARTS = ("data", "estimators", "recipes", "report", "training")  # which no star brings
-=======
-_PARTS = ("data", "estimators", "report", "training")  # not brought in by a star import
->>>>>>> english
+_PARTS = ("data", "estimators", "recipes", "report", "training")  # not brought in by a star import
 _ESTIMATORS = (
     "AutoGPClassifier",
     "AutoGPRegressor",

@@ -19,7 +19,7 @@ from stratagp import likelihoods as lik
 from stratagp import positive
 from stratagp.errors import InputError
 from stratagp.estimators import AutoGPClassifier, AutoGPRegressor
-from stratagp.estimators.named_likelihoods import NUMBERS
+from stratagp.likelihoods.named import NUMBERS
 from stratagp.posteriors import DiagonalGaussian, MixturePosterior
 from stratagp.priors import Normal
 from tests.training_length import make_steps

@@ -6,6 +6,7 @@ surveys are merged, divide the parts.
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import reduce
@@ -17,10 +18,10 @@ from jaxtyping import Bool, UInt64
 
 from stratagp.data.columns import categories_of
 from stratagp.data.rules import Rules
-from stratagp.data.sampling import Moments, Sample, mixed
+from stratagp.data.sampling import Moments, Sample, joined, mixed
 from stratagp.data.schema import kind_of
 from stratagp.data.source import Block, Source
-from stratagp.data.tables import is_pandas, read_table
+from stratagp.data.tables import Column, is_pandas, read_table
 from stratagp.data.target_checks import Check, as_numbers, is_number, refuse_targets
 from stratagp.errors import InputError, RowError
 from stratagp.training.world import World
@@ -102,6 +103,25 @@ class Survey:
                 self.moments = own if self.moments is None else self.moments.merged(own)
         self.sample.add(keys, block, ~held)
         self.held.add(keys, block, held)
+
+    def representative(self) -> Block:
+        """The sample, with a row of each class at least, and with all categories, also those that are not in it."""
+        block = self.sample.settle()
+        assert block is not None
+        if self.classes:
+            there = set(np.unique(np.asarray(block.y)).tolist())
+            rare = [row for label, (_, row) in sorted(self.classes.items()) if label not in there]
+            block = joined([block, *rare]) if rare else block
+        if not is_pandas(block.X):
+            return block
+        pandas = importlib.import_module("pandas")
+        frame = block.X.copy()
+        for name, found in self.categories.items():
+            if found is None:  # a column of objects
+                continue
+            known = categories_of(Column(repr(name), np.array([*found, None], dtype=object)[:-1]))
+            frame[name] = pandas.Categorical(frame[name], categories=known)
+        return Block(frame, block.y, block.where, block.first)
 
     def _note_column(self, name: Any, series: Any, block: Block) -> None:
         simple = getattr(series.dtype, "kind", "O") in "iufMm" and not hasattr(series.dtype, "categories")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from stratagp.estimators.classification import Classifier
-from stratagp.estimators.inputs.base import Inputs
-from stratagp.estimators.inputs.views import columns_or_anchored
 from stratagp.estimators.regression import Regressor
 from stratagp.recipes.autogp import AutoGPOptions, AutoGPRecipe
 from stratagp.recipes.base import Recipe, Rows
@@ -66,9 +64,6 @@ class AutoGPRegressor(AutoGPOptions, Regressor):
 
     classifier: ClassVar[str] = "AutoGPClassifier"
 
-    def _reader(self, X: Any) -> Inputs:
-        return columns_or_anchored(self.input_options(self.n_inducing), self.kernel)
-
     def _recipe(self, rows: Rows) -> Recipe:
         return AutoGPRecipe(self)
 
@@ -89,9 +84,6 @@ class AutoGPClassifier(AutoGPOptions, Classifier):
     >>> gp.predict([[0.5, 0.5], [0.5, -0.5]])
     array(['same', 'other'], dtype='<U5')
     """
-
-    def _reader(self, X: Any) -> Inputs:
-        return columns_or_anchored(self.input_options(self.n_inducing), self.kernel)
 
     def _recipe(self, rows: Rows) -> Recipe:
         return AutoGPRecipe(self)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from stratagp.errors import InputError
 from stratagp.estimators.conformal import ConformalClassifier, ConformalRegressor
+from stratagp.estimators.inputs.base import RowsLike
 from stratagp.estimators.recalibrated import RecalibratedClassifier, RecalibratedRegressor
 
 _METHODS = {"regressor": ("conformal", "isotonic"), "classifier": ("conformal", "isotonic", "temperature")}
 
 
-def calibrate(model: Any, X: Any, y: Any, method: str = "conformal") -> Any:
+def calibrate(
+    model: BaseEstimator,
+    X: RowsLike,
+    y: ArrayLike,
+    method: Literal["conformal", "isotonic", "temperature"] = "conformal",
+) -> Any:
     """The model with intervals, quantiles, sets or probabilities that are corrected by held-out rows.
 
     Arguments:

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from abc import ABC
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
 
 from stratagp.errors import InputError
-from stratagp.estimators import named_likelihoods
-from stratagp.estimators.inputs.base import Points
+from stratagp.estimators.inputs.base import Points, RowsLike
 from stratagp.estimators.intake import Intake
-from stratagp.estimators.shell import Estimator
+from stratagp.estimators.shell import Estimator, Seed
 from stratagp.estimators.targets import check_n_samples, check_of, encode_labels
 from stratagp.likelihoods import Likelihood
+from stratagp.likelihoods import named as named_likelihoods
 from stratagp.metrics import bhattacharyya_margin
+from stratagp.models.fitted_chain import ChainModel
 from stratagp.predictive import Classes, Predictive
 from stratagp.recipes.base import Data, Rows
-from stratagp.recipes.chains import ChainModel
 from stratagp.recipes.options import BatchOptions
 from stratagp.training.devices import as_numpy
-
-Own = TypeVar("Own", bound="Classifier")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -37,24 +36,10 @@ class Classifier(ClassifierMixin, Estimator, ABC):
     classes_: np.ndarray = field(init=False)
     of_classes: ClassVar[bool] = True
 
-    def fit(self: Own, X: Any, y: Any = None, *, checkpoint: Any = None) -> Own:
-        """Learn from rows ``X`` and their classes ``y``.
-
-        Arguments:
-            X: an array or a data frame, images, views or a list of objects, as the model takes them. For models that
-                learn by mini-batches also rows that need not fit in memory: a :class:`~stratagp.data.Source`, or a
-                path of Parquet or CSV files (:func:`~stratagp.data.open_source`).
-            y: ``n`` labels; of files, the name of the column.
-            checkpoint: a folder in which training by steps leaves its state every minute; the same call goes on from
-                there.
-        """
-        self._learn(X, y, checkpoint)
-        return self
-
     def _rows(self, intake: Intake, points: Points) -> Rows:
         self.classes_, _ = encode_labels(self, intake.y, len(points))
         likelihood = self._likelihood(len(self.classes_))
-        data = Data(points.values, self._encoded_targets(intake.y))
+        data = Data(points.values, self._encoded_targets(np.asarray(intake.y)))
         return self._made_rows(intake, points, data, likelihood, len(self.classes_))
 
     def _likelihood(self, outputs: int) -> Likelihood | None:
@@ -63,16 +48,16 @@ class Classifier(ClassifierMixin, Estimator, ABC):
             return None
         return named_likelihoods.of_classes(self.likelihood, outputs, self.smooth_only)
 
-    def _encoded_targets(self, y: Any) -> Tensor:
+    def _encoded_targets(self, y: np.ndarray) -> Tensor:
         """The number of each row's class, ``n 1``."""
         return torch.from_numpy(np.searchsorted(self.classes_, column_or_1d(y))).double()[:, None]
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: RowsLike) -> np.ndarray:
         """The most probable class of each row."""
         check_is_fitted(self, "fitted_")
         return self.classes_[self.predict_proba(X).argmax(1)]
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: RowsLike) -> np.ndarray:
         """The probability of each class, in the order of ``classes_``, with the latent functions averaged out.
 
         Missing entries are averaged over too.
@@ -80,24 +65,24 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         (found,) = self._reduced(self._points(X), "y", lambda found, _: [found.probabilities])
         return found
 
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: RowsLike) -> np.ndarray:
         """The log of :meth:`predict_proba`, −∞ where a probability is zero."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def predictive(self, X: Any, of: Literal["y", "f"] = "y") -> Classes | Predictive:
+    def predictive(self, X: RowsLike, of: Literal["y", "f"] = "y") -> Classes | Predictive:
         """The probabilities of all classes; or (``of="f"``) the distribution of the latent functions."""
         check_of(of)
-        return self._part(self._points(X), of)
+        return self._part(self._points(X), of, self.fitted_)
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
+    def sample_y(self, X: RowsLike, n_samples: int = 1, random_state: Seed = 0) -> np.ndarray:
         """Draws of classes, independent over rows: ``n n_samples``."""
         check_n_samples(n_samples)
         generator = torch.Generator().manual_seed(int(check_random_state(random_state).randint(2**31 - 1)))
         found = Classes(self.predict_proba(X)).sample(n_samples, generator)
         return self.classes_[found.T]
 
-    def log_density(self, X: Any, y: Any) -> np.ndarray:
+    def log_density(self, X: RowsLike, y: ArrayLike) -> np.ndarray:
         """``log p(class)`` of each row's true class: its mean with a minus sign is the log loss."""
         found = Classes(self.predict_proba(X))
         labels, codes = encode_labels(self, y, len(found.probabilities), several=False)
@@ -106,7 +91,7 @@ class Classifier(ClassifierMixin, Estimator, ABC):
             raise InputError(f"y has the class {unknown[0]!r}, which fit has not seen: {self.classes_.tolist()}")
         return found.log_density(np.searchsorted(self.classes_, labels)[codes])
 
-    def certainty(self, X: Any, of: Literal["scores", "probabilities"] = "scores") -> np.ndarray:
+    def certainty(self, X: RowsLike, of: Literal["scores", "probabilities"] = "scores") -> np.ndarray:
         """How far apart the two most probable classes of each row are: their Bhattacharyya distance.
 
         Each class has a Gaussian with the mean and variance of its score (its latent function; ``−f`` beside ``f``

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,36 +14,55 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.estimators.classification import Classifier
-from stratagp.estimators.inputs.base import Inputs
+from stratagp.estimators.inputs.base import Inputs, RowsLike
 from stratagp.estimators.inputs.views import ViewInputs
-from stratagp.estimators.named_likelihoods import of_numbers
 from stratagp.estimators.regression import Regressor
 from stratagp.estimators.shell import Estimator, Standardise
 from stratagp.kernels import Kernel
 from stratagp.likelihoods import Likelihood
+from stratagp.likelihoods.named import of_numbers
 from stratagp.recipes.base import Recipe, Rows
 from stratagp.recipes.dfgp import DFGPOptions, DFGPRecipe, stacked
 from stratagp.recipes.options import Positive, Whole, WholeOrZero
 from stratagp.training.devices import as_numpy
 from stratagp.types import Gaussian
 
-_FOR_TEXTS = "give X=[texts] and view_kernels=[kernels.Spectrum(3)], for example"
 _LATENT_ROWS = 4096  # at once
 
 
-class HiddenProcesses(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ABC):
-    """What estimators with hidden processes tell about these."""
+@dataclass(eq=False, repr=False, kw_only=True)
+class HiddenProcesses(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator, ABC):
+    """What estimators with hidden processes share, and tell about these."""
 
-    inputs_: Inputs
-    model_: Any
+    standardise: Standardise = "both"
+    classifier: ClassVar[str] = "DFGPClassifier"
+    for_texts: ClassVar[str] = "give X=[texts] and view_kernels=[kernels.Spectrum(3)], for example"
 
-    def transform(self, X: Any, return_std: bool = False) -> Any:
+    def _reader(self, X: RowsLike) -> Inputs:
+        given = self.get_params(deep=False)
+        if given["kernel"] is not None and not given["kernel"].takes_tensors:
+            raise InputError(
+                f"{type(self).__name__}: kernel is over objects: give it to DFGPRegressor in view_kernels, with X a "
+                "list or mapping of views, view_kernels=[kernel] and X=[objects] for one"
+            )
+        return ViewInputs(self._input_options(), given.get("views"), given.get("view_kernels"))
+
+    def _options(self, rows: Rows) -> DFGPOptions:
+        assert isinstance(self, DFGPOptions)
+        return self
+
+    def _recipe(self, rows: Rows) -> Recipe:
+        recipe = DFGPRecipe(self._options(rows))
+        self.inference_, self.inference_reason_ = recipe.inference(rows)
+        return recipe
+
+    def transform(self, X: RowsLike, return_std: bool = False) -> Any:
         """The latent coordinates of rows, one for each hidden process or view; with standard deviations if asked."""
         belief = self._latent(X)
         mean = as_numpy(belief.mean)
         return (mean, np.sqrt(as_numpy(belief.var))) if return_std else mean
 
-    def influence(self, X: Any) -> dict[str, float]:
+    def influence(self, X: RowsLike) -> dict[str, float]:
         """The share of each view, or process of the first layer, in what is predicted for rows; they sum to one.
 
         It is the mean square change of the expected functions with a coordinate of that layer set to its average.
@@ -60,7 +79,7 @@ class HiddenProcesses(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ABC):
         names = [f"hidden {r}" for r in range(len(changes))] if views is None else list(views)
         return {name: change / total for name, change in zip(names, changes, strict=True)}
 
-    def _latent(self, X: Any, layers: int = -1) -> Gaussian:
+    def _latent(self, X: RowsLike, layers: int = -1) -> Gaussian:
         check_is_fitted(self, "fitted_")
         below, x = stacked(list(self.model_.layer.layers)[:layers]), self.inputs_.points(self, X).values
         with torch.no_grad():
@@ -143,18 +162,6 @@ class DFGPRegressor(HiddenProcesses, DFGPOptions, Regressor):
     True
     """
 
-    standardise: Standardise = field(default="both", kw_only=True)
-    classifier: ClassVar[str] = "DFGPClassifier"
-    for_texts: ClassVar[str] = _FOR_TEXTS
-
-    def _reader(self, X: Any) -> Inputs:
-        return _views(self, self.kernel, self.views, self.view_kernels, self.n_inducing)
-
-    def _recipe(self, rows: Rows) -> Recipe:
-        recipe = DFGPRecipe(self)
-        self.inference_, self.inference_reason_ = recipe.inference(rows)
-        return recipe
-
 
 @dataclass(eq=False, repr=False)
 class DFGPClassifier(HiddenProcesses, DFGPOptions, Classifier):
@@ -173,17 +180,6 @@ class DFGPClassifier(HiddenProcesses, DFGPOptions, Classifier):
     >>> dfgp.fit(X, np.where(X[:, 0] * X[:, 1] > 0, "same", "other")).predict([[0.5, 0.5], [0.5, -0.5]])
     array(['same', 'other'], dtype='<U5')
     """
-
-    standardise: Standardise = field(default="both", kw_only=True)
-    for_texts: ClassVar[str] = _FOR_TEXTS
-
-    def _reader(self, X: Any) -> Inputs:
-        return _views(self, self.kernel, self.views, self.view_kernels, self.n_inducing)
-
-    def _recipe(self, rows: Rows) -> Recipe:
-        recipe = DFGPRecipe(self)
-        self.inference_, self.inference_reason_ = recipe.inference(rows)
-        return recipe
 
 
 @dataclass(eq=False, repr=False)
@@ -218,49 +214,18 @@ class WishartProcessRegressor(HiddenProcesses, Regressor):
     min_steps: Whole = 500
     batch_size: Whole = 1000
     rate: Positive = 0.02
-    standardise: Standardise = "both"
-    classifier: ClassVar[str] = "DFGPClassifier"
     for_texts: ClassVar[str] = "take DFGPRegressor with X=[texts] and view_kernels=[kernels.Spectrum(3)], for example"
     reads_files: ClassVar[bool] = True
 
-    def _options(self) -> DFGPOptions:
-        return DFGPOptions(
-            self.dof,
-            "linear",
-            self.kernel,
-            n_inducing=self.n_inducing,
-            hidden=self.hidden,
-            n_starts=self.n_starts,
-            inference=self.inference,
-            max_iterations=self.max_iterations,
-            max_epochs=self.max_epochs,
-            min_steps=self.min_steps,
-            batch_size=self.batch_size,
-            rate=self.rate,
-        )
-
-    def _likelihood(self, outputs: int) -> Likelihood:
-        return of_numbers("auto", outputs, DFGPOptions.start_noise)
-
-    def _reader(self, X: Any) -> Inputs:
-        return _views(self, self.kernel, None, None, self.n_inducing)
-
-    def _recipe(self, rows: Rows) -> Recipe:
+    def _options(self, rows: Rows) -> DFGPOptions:
         views = None if rows.views is None else rows.views.views
         if views is not None and len(views) != self.dof:
             raise InputError(f"dof is for one table: each of {len(views)} views has one process")
-        recipe = DFGPRecipe(self._options())
-        self.inference_, self.inference_reason_ = recipe.inference(rows)
-        return recipe
+        shared = {own.name: vars(self)[own.name] for own in fields(DFGPOptions) if own.name in vars(self)}
+        return DFGPOptions(self.dof, "linear", **shared)
 
-
-def _views(estimator: Estimator, kernel: Kernel | None, views: Any, view_kernels: Any, n_anchors: int) -> Inputs:
-    if kernel is not None and not kernel.takes_tensors:
-        raise InputError(
-            f"{type(estimator).__name__}: kernel is over objects: give it to DFGPRegressor in view_kernels, with X a "
-            "list or mapping of views, view_kernels=[kernel] and X=[objects] for one"
-        )
-    return ViewInputs(estimator.input_options(n_anchors), views, view_kernels)
+    def _likelihood(self, outputs: int) -> Likelihood:
+        return of_numbers("auto", outputs, DFGPOptions.start_noise)
 
 
 def _expected(layers: list[Any], h: Tensor) -> Tensor:

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 from abc import ABC
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from stratagp.estimators.classification import Classifier
-from stratagp.estimators.inputs.base import Inputs
-from stratagp.estimators.inputs.images import ImageInputs, are_images, check_axes
+from stratagp.estimators.inputs.base import Inputs, RowsLike
+from stratagp.estimators.inputs.images import ImageInputs, are_images
 from stratagp.estimators.inputs.table import TableInputs
 from stratagp.estimators.regression import Regressor
 from stratagp.estimators.shell import Estimator, Standardise
 from stratagp.kernels import Kernel
+from stratagp.layers import Grid
 from stratagp.recipes.base import Recipe, Rows
 from stratagp.recipes.dkl import DKLOptions, DKLRecipe
 
 
-class DeepKernels(ABC):
+@dataclass(eq=False, repr=False, kw_only=True)
+class DeepKernels(Estimator, ABC):
     """What both estimators of deep kernel learning share."""
 
+    standardise: Standardise = "both"
     classifier: ClassVar[str] = "DKLClassifier"
     for_texts: ClassVar[str] = "take GPDRFRegressor or GPDRFClassifier with kernel=kernels.Spectrum(3), for example"
-    last: Literal["grid", "inducing"]
-    axes: int
-    model_: Any
 
-    def _reader(self, X: Any) -> Inputs:
-        check_axes(X)
-        assert isinstance(self, Estimator)
-        if are_images(X):
-            return ImageInputs(self.standardise == "both")
-        return TableInputs(self.input_options())
+    def _reader(self, X: RowsLike) -> Inputs:
+        return ImageInputs(self.standardise == "both") if are_images(X) else TableInputs(self._input_options())
 
     def _recipe(self, rows: Rows) -> Recipe:
         assert isinstance(self, DKLOptions)
@@ -42,13 +38,14 @@ class DeepKernels(ABC):
 
     def _output_kernels(self) -> list[Kernel]:
         last = self.model_.layer.layers[-1]
-        return [last.kernel] if self.last == "inducing" else list(last.kernels)
+        found: list[Any] = list(last.kernels) if isinstance(last, Grid) else [last.kernel]
+        return found
 
     @property
     def kernel_(self) -> Any:
         """The kernel of the features with its learnt values: one for each axis of the grids, or of all features."""
         kernels = self._output_kernels()
-        return kernels if self.axes > 1 and self.last == "grid" else kernels[0]
+        return kernels if len(kernels) > 1 else kernels[0]
 
 
 @dataclass(eq=False, repr=False)
@@ -107,8 +104,6 @@ class DKLRegressor(DeepKernels, DKLOptions, Regressor):
     True
     """
 
-    standardise: Standardise = field(default="both", kw_only=True)
-
 
 @dataclass(eq=False, repr=False)
 class DKLClassifier(DeepKernels, DKLOptions, Classifier):
@@ -125,5 +120,3 @@ class DKLClassifier(DeepKernels, DKLOptions, Classifier):
     >>> dkl.predict([[0.5, 0.5], [0.5, -0.5]])
     array(['same', 'other'], dtype='<U5')
     """
-
-    standardise: Standardise = field(default="both", kw_only=True)

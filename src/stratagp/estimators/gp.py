@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.utils import column_or_1d
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from stratagp.errors import InputError, NoAttributeError
 from stratagp.estimators.classification import Classifier
-from stratagp.estimators.inputs.base import Inputs, Points
-from stratagp.estimators.inputs.table import columns_or_objects
+from stratagp.estimators.inputs.base import RowsLike
+from stratagp.estimators.intake import CheckpointLike
 from stratagp.estimators.regression import Regressor
-from stratagp.estimators.shell import CHUNK
 from stratagp.estimators.surrogate import partial_dependence, predict_uncertain, sobol_indices
 from stratagp.kernels import Kernel, Matern
+from stratagp.models.cokriging import CoKrigingModel
+from stratagp.models.fitted_classes import ClassModel
+from stratagp.models.fitted_process import ExactModel, IterativeModel, ProcessModel, SparseModel
 from stratagp.recipes import choose
 from stratagp.recipes.base import Recipe, Rows
-from stratagp.recipes.classes import ClassModel, ClassRecipe
-from stratagp.recipes.cokriging import CoKrigingModel, CoKrigingRecipe
-from stratagp.recipes.exact import ExactModel
-from stratagp.recipes.iterative import IterativeModel
+from stratagp.recipes.classes import ClassRecipe
+from stratagp.recipes.cokriging import CoKrigingRecipe
 from stratagp.recipes.options import Whole, WholeOrZero
-from stratagp.recipes.processes import ProcessModel
 from stratagp.recipes.robust import HeteroscedasticRecipe, StudentTRecipe
 from stratagp.recipes.search import Search
-from stratagp.recipes.sparse import SparseModel
 from stratagp.recipes.stochastic import StochasticRecipe
 
-OwnRegressor = TypeVar("OwnRegressor", bound="GPRegressor")
-OwnStudentT = TypeVar("OwnStudentT", bound="StudentTProcessRegressor")
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 Missing = Literal["raise", "impute"]
 
 
@@ -104,8 +104,13 @@ class GPRegressor(Regressor):
     max_epochs: Whole | None = None
 
     def fit(
-        self: OwnRegressor, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
-    ) -> OwnRegressor:
+        self,
+        X: RowsLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        checkpoint: CheckpointLike = None,
+    ) -> Self:
         """Learn from rows ``X`` (an array, a data frame, or a list of objects) and targets ``y``, ``n`` or ``n q``.
 
         Arguments:
@@ -115,8 +120,7 @@ class GPRegressor(Regressor):
         """
         noise = None if isinstance(self.noise, str) else self.noise
         gaps = self.outputs == "correlated"
-        self._learn(X, y, checkpoint, sample_weight=sample_weight, known_noise=noise, gaps=gaps)
-        return self
+        return self._learn(X, y, checkpoint, sample_weight=sample_weight, known_noise=noise, gaps=gaps)
 
     def _check(self) -> None:
         plain = isinstance(self.noise, str) and self.noise == "learn" and self.mean is None
@@ -134,9 +138,6 @@ class GPRegressor(Regressor):
     @property
     def _varying_noise(self) -> bool:
         return isinstance(self.noise, str) and self.noise == "heteroscedastic"
-
-    def _reader(self, X: Any) -> Inputs:
-        return columns_or_objects(self.input_options(), self.kernel)
 
     def _recipe(self, rows: Rows) -> Recipe:
         only_exact = None
@@ -162,7 +163,7 @@ class GPRegressor(Regressor):
         )
         return choose.WAYS[self.inference_](asked)
 
-    def predict_component(self, X: Any, part: int, return_std: bool = False) -> Any:
+    def predict_component(self, X: RowsLike, part: int, return_std: bool = False) -> Any:
         """What one summand of the kernel contributes to the function: a trend, a season, an effect.
 
         Arguments:
@@ -246,14 +247,7 @@ class StudentTProcessRegressor(Regressor):
     n_restarts: WholeOrZero = 1
     missing: Missing = "raise"
     max_iterations: WholeOrZero = 200
-
-    def fit(self: OwnStudentT, X: Any, y: Any = None, *, checkpoint: Any = None) -> OwnStudentT:
-        """Learn from rows ``X`` and one target ``y``."""
-        self._learn(X, y if y is None else column_or_1d(y, warn=True), checkpoint)
-        return self
-
-    def _reader(self, X: Any) -> Inputs:
-        return columns_or_objects(self.input_options(), self.kernel)
+    several_targets: ClassVar[bool] = False
 
     def _recipe(self, rows: Rows) -> Recipe:
         kernel = self._bound_kernel(self.kernel, Matern(nu=2.5, ard=True), rows.data)
@@ -264,11 +258,6 @@ class StudentTProcessRegressor(Regressor):
     def dof_(self) -> float:
         """The learnt degrees of freedom of the prior; those of the predictions are larger by the number of rows."""
         return float(self.model_.dof.detach())
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = False
-        return tags
 
 
 @dataclass(eq=False, repr=False)
@@ -309,9 +298,6 @@ class GPClassifier(Classifier):
     max_iterations: WholeOrZero = 200
     max_epochs: Whole | None = None
 
-    def _reader(self, X: Any) -> Inputs:
-        return columns_or_objects(self.input_options(), self.kernel)
-
     def _recipe(self, rows: Rows) -> Recipe:
         self.inference_, self.inference_reason_ = choose.of_classes(
             self.inference, len(rows.data), rows.n_classes, self.inputs_.objects, self.hyperparameters
@@ -324,7 +310,7 @@ class GPClassifier(Classifier):
             return StochasticRecipe(kernel, self.n_inducing, None, self.link, search, self.max_epochs)
         return ClassRecipe(kernel, self.inference_, self.link, search)
 
-    def predict_proba(self, X: Any, method: Literal["quadrature", "kappa"] = "quadrature") -> np.ndarray:
+    def predict_proba(self, X: RowsLike, method: Literal["quadrature", "kappa"] = "quadrature") -> np.ndarray:
         """The probability of each class, in the order of ``classes_``, with the latent functions averaged out.
 
         ``method="kappa"`` is cheaper for two classes and the logit link, and within 0.02. Missing entries are averaged
@@ -332,15 +318,9 @@ class GPClassifier(Classifier):
         """
         if method not in ("quadrature", "kappa"):
             raise InputError(f"method must be 'quadrature' or 'kappa', got {method!r}")
-        if method == "quadrature" or not isinstance(vars(self).get("fitted_"), ClassModel):
-            return super().predict_proba(X)
-        points = self._points(X)
-        return np.concatenate([self._by_kappa(points.rows(i, i + CHUNK)) for i in range(0, len(points), CHUNK)])
-
-    def _by_kappa(self, points: Points) -> np.ndarray:
-        fitted: Any = self.fitted_
-        found = fitted.predictive(points.values, method="kappa").probabilities.copy()
-        if points.incomplete is not None:
-            each = [fitted.predictive(rows, method="kappa").probabilities for rows in self.inputs_.draws(points)]
-            found[points.incomplete] = np.mean(each, axis=0)
+        points, fitted = self._points(X), self.fitted_
+        if isinstance(fitted, ClassModel):
+            fitted = copy.copy(fitted)
+            fitted.method = method
+        (found,) = self._reduced(points, "y", lambda found, _: [found.probabilities], fitted)
         return found

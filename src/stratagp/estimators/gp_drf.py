@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from stratagp.estimators.classification import Classifier
-from stratagp.estimators.inputs.base import Inputs
-from stratagp.estimators.inputs.views import AnchoredObjects, ViewInputs
 from stratagp.estimators.regression import Regressor
-from stratagp.estimators.shell import Standardise
+from stratagp.estimators.shell import Estimator, Standardise
 from stratagp.kernels import Kernel
 from stratagp.layers import SideBySide, Stack
 from stratagp.recipes.base import Recipe, Rows
@@ -19,10 +17,11 @@ from stratagp.recipes.drf import DRFRecipe, FeatureOptions, GPDRFOptions
 _FOR_TEXTS = "take GPDRFRegressor or GPDRFClassifier with kernel=kernels.Spectrum(3), for example"
 
 
-class FeatureLayers(ABC):
+@dataclass(eq=False, repr=False, kw_only=True)
+class FeatureLayers(Estimator, ABC):
     """What estimators with layers of random features share."""
 
-    model_: Any
+    standardise: Standardise = "both"
 
     def _recipe(self, rows: Rows) -> Recipe:
         assert isinstance(self, FeatureOptions)
@@ -42,13 +41,6 @@ class FeatureLayers(ABC):
         layer: Any = self.model_.layer
         layer = layer.layers[0] if isinstance(layer, Stack) else layer
         return [part.kernel for part in layer.layers] if isinstance(layer, SideBySide) else layer.kernel
-
-
-def _columns_or_objects(estimator: GPDRFRegressor | GPDRFClassifier) -> Inputs:
-    options, kernel = estimator.input_options(estimator.n_inducing, estimator.anchors), estimator.kernel
-    if kernel is not None and not kernel.takes_tensors:
-        return AnchoredObjects(options, kernel)
-    return ViewInputs(options, estimator.views, estimator.view_kernels)
 
 
 @dataclass(eq=False, repr=False)
@@ -94,7 +86,6 @@ class DRFRegressor(FeatureLayers, FeatureOptions, Regressor):
     """
 
     layer_kernel: Literal["rbf", "arc-cosine"] | Kernel = "rbf"
-    standardise: Standardise = field(default="both", kw_only=True)
     classifier: ClassVar[str] = "DRFClassifier"
     for_texts: ClassVar[str] = _FOR_TEXTS
 
@@ -115,7 +106,6 @@ class DRFClassifier(FeatureLayers, FeatureOptions, Classifier):
     """
 
     layer_kernel: Literal["rbf", "arc-cosine"] | Kernel = "rbf"
-    standardise: Standardise = field(default="both", kw_only=True)
     for_texts: ClassVar[str] = _FOR_TEXTS
 
 
@@ -157,11 +147,7 @@ class GPDRFRegressor(FeatureLayers, GPDRFOptions, Regressor):
     True
     """
 
-    standardise: Standardise = field(default="both", kw_only=True)
     classifier: ClassVar[str] = "GPDRFClassifier"
-
-    def _reader(self, X: Any) -> Inputs:
-        return _columns_or_objects(self)
 
 
 @dataclass(eq=False, repr=False)
@@ -183,8 +169,3 @@ class GPDRFClassifier(FeatureLayers, GPDRFOptions, Classifier):
     >>> gp.fit(words, ["first", "second"] * 40).predict(["abcabca", "bcdd"])
     array(['first', 'second'], dtype='<U6')
     """
-
-    standardise: Standardise = field(default="both", kw_only=True)
-
-    def _reader(self, X: Any) -> Inputs:
-        return _columns_or_objects(self)

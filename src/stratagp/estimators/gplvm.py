@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
@@ -19,6 +20,9 @@ from stratagp.models.gplvm import fit_gplvm, gplvm, latent_points
 from stratagp.recipes.options import Whole, check_options
 from stratagp.training.progress import log
 from stratagp.training.start import spreads
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(eq=False, repr=False)
@@ -57,7 +61,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     save = save_model
     export = export_model
 
-    def fit(self, X: Any, y: Any = None) -> BayesianGPLVM:
+    def fit(self, X: ArrayLike, y: None = None) -> Self:
         """Learn from rows ``X``."""
         check_options(self)
         values = torch.from_numpy(validate_data(self, X, dtype=np.float64, ensure_min_samples=2, copy=True))
@@ -83,11 +87,11 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.model_ = model.condition(torch.arange(len(rows))[:, None], rows)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+    def fit_transform(self, X: ArrayLike, y: None = None) -> np.ndarray:
         """Learn from rows, and return their expected latent points."""
         return self.fit(X).transform(X)  # given the finished model, as for other rows
 
-    def transform(self, X: Any, return_std: bool = False) -> Any:
+    def transform(self, X: ArrayLike, return_std: bool = False) -> Any:
         """The expected latent points of rows, with their standard deviations if asked for."""
         check_is_fitted(self, "model_")
         values = torch.from_numpy(validate_data(self, X, reset=False, dtype=np.float64, copy=True))
@@ -95,7 +99,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         mean = found.mean.detach().numpy()
         return (mean, found.log_scale.detach().exp().numpy()) if return_std else mean
 
-    def inverse_transform(self, X: Any) -> np.ndarray:
+    def inverse_transform(self, X: ArrayLike) -> np.ndarray:
         """The expected rows at latent points."""
         check_is_fitted(self, "model_")
         points = torch.as_tensor(np.asarray(X, dtype=np.float64))

@@ -6,30 +6,28 @@ the number of rows from a pass over all of them.
 
 from __future__ import annotations
 
-import hashlib
-import importlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import Any
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stratagp.data import Rules, Source, Stream, TargetScale, open_source, survey
-from stratagp.data.columns import categories_of
-from stratagp.data.sampling import joined, row_hashes
-from stratagp.data.source import Block
+from stratagp.data.fingerprint import fingerprint
 from stratagp.data.stream import Encode
 from stratagp.data.survey import MOST_CATEGORIES, Survey
-from stratagp.data.tables import Column, is_frame, pandas_like
 from stratagp.data.target_checks import Check
 from stratagp.errors import InputError
+from stratagp.estimators.inputs.base import RowsLike
 from stratagp.training.checkpoint import Checkpoint
 from stratagp.training.progress import log
 from stratagp.training.world import World, join
 
 Say = Callable[[str], None]
+CheckpointLike: TypeAlias = str | os.PathLike[str] | Checkpoint | None
 
 
 @dataclass(frozen=True)
@@ -43,8 +41,8 @@ class Intake:
         source, rules, seen: where all rows are, which of them training sees, and what is known of them; None in memory.
     """
 
-    X: Any
-    y: Any
+    X: RowsLike
+    y: ArrayLike | None
     seed: int
     checkpoint: Checkpoint | None = None
     source: Source | None = None
@@ -57,10 +55,12 @@ class Intake:
             return None
         return Stream(self.source, self.rules, self.seen, encode, self.source.memory)
 
-    @property
-    def held(self) -> Block | None:
-        """A sample of the rows that training does not see."""
-        return None if self.seen is None else self.seen.held.settle()
+    def fingerprint(self) -> str:
+        """A number that other data would not have."""
+        if self.source is None or self.seen is None:
+            return fingerprint(self.X, self.y)
+        parts = [(part.rows, self.seen.kept[i]) for i, part in enumerate(self.source.parts)]
+        return fingerprint(parts, self.X, self.y)
 
     def target_scale(self, targets: np.ndarray, weights: np.ndarray | None = None) -> TargetScale:
         """Centre and spread of the targets, of all rows."""
@@ -87,7 +87,14 @@ class Reading:
 
 
 def taken_in(
-    X: Any, y: Any, seed: int, fixed_seed: bool, checkpoint: Any, settings: dict[str, str], reading: Reading, say: Say
+    X: RowsLike,
+    y: ArrayLike | None,
+    seed: int,
+    fixed_seed: bool,
+    checkpoint: CheckpointLike,
+    settings: dict[str, str],
+    reading: Reading,
+    say: Say,
 ) -> Intake:
     """What ``fit(X, y, checkpoint)`` is given.
 
@@ -107,12 +114,12 @@ def taken_in(
     seed = int(world.from_first(seed))
     found = _opened(X, y, world, seed, reading, say) if is_source(X) else Intake(X, y, seed)
     if kept is not None:
-        own = {"version": version("stratagp"), "seed": seed, "data": _fingerprint(found)}
+        own = {"version": version("stratagp"), "seed": seed, "data": found.fingerprint()}
         kept.begin({**own, **settings})
     return replace(found, checkpoint=kept)
 
 
-def is_source(X: Any) -> bool:
+def is_source(X: RowsLike) -> TypeGuard[Source | str | os.PathLike[str]]:
     """Whether ``X`` says where rows are, instead of being them.
 
     >>> is_source("flights/*.parquet"), is_source([[1.0, 2.0]]), is_source(["ACGT", "AACC"])
@@ -121,7 +128,9 @@ def is_source(X: Any) -> bool:
     return isinstance(X, (Source, str, os.PathLike))
 
 
-def _opened(X: Any, y: Any, world: World, seed: int, reading: Reading, say: Say) -> Intake:
+def _opened(
+    X: Source | str | os.PathLike[str], y: ArrayLike | None, world: World, seed: int, reading: Reading, say: Say
+) -> Intake:
     if isinstance(X, Source) and y is not None:
         raise InputError("y must be left out where X is a Source, which has its targets: open_source(…, target=…)")
     if not isinstance(X, Source) and not isinstance(y, (str, list, tuple)):
@@ -133,7 +142,7 @@ def _opened(X: Any, y: Any, world: World, seed: int, reading: Reading, say: Say)
     rules = Rules(float(reading.validation), source.missing, seed)
     seen = survey(source, rules, reading.of_classes, world, reading.check)
     _refuse_texts(seen, reading.texts)
-    sample = _sample(seen)
+    sample = seen.representative()
     if sample.y is None:
         raise InputError("X has no targets: give them to the source, as open_source(…, target='price')")
     whole = seen.rows + seen.held_rows + seen.dropped
@@ -148,26 +157,6 @@ def _opened(X: Any, y: Any, world: World, seed: int, reading: Reading, say: Say)
     return Intake(sample.X, sample.y, seed, None, source, rules, seen)
 
 
-def _sample(seen: Survey) -> Block:
-    """The sample, with a row of each class at least, and with all categories, also those that are not in it."""
-    block = seen.sample.settle()
-    assert block is not None
-    if seen.classes:
-        there = set(np.unique(np.asarray(block.y)).tolist())
-        rare = [row for label, (_, row) in sorted(seen.classes.items()) if label not in there]
-        block = joined([block, *rare]) if rare else block
-    if not hasattr(block.X, "columns"):
-        return block
-    pandas = importlib.import_module("pandas")
-    frame = block.X.copy()
-    for name, found in seen.categories.items():
-        if found is None:  # a column of objects
-            continue
-        known = categories_of(Column(repr(name), np.array([*found, None], dtype=object)[:-1]))
-        frame[name] = pandas.Categorical(frame[name], categories=known)
-    return Block(frame, block.y, block.where, block.first)
-
-
 def _refuse_texts(seen: Survey, texts: frozenset[str]) -> None:
     """Columns with very many categories are texts, which need a kernel over objects."""
     for name, found in seen.categories.items():
@@ -177,30 +166,3 @@ def _refuse_texts(seen: Survey, texts: frozenset[str]) -> None:
                 "open_source(…, columns=[…]), or give it a kernel over texts in view_kernels of GPDRFRegressor or "
                 "GPDRFClassifier"
             )
-
-
-def _fingerprint(found: Intake) -> str:
-    """A number that other data would not have."""
-    digest = hashlib.blake2b(digest_size=16)
-    if found.source is not None and found.seen is not None:
-        digest.update(repr([part.rows for part in found.source.parts]).encode())
-        digest.update(repr([found.seen.kept[part] for part in range(len(found.source.parts))]).encode())
-    _digest(digest, found.X)
-    _digest(digest, found.y)
-    return digest.hexdigest()
-
-
-def _digest(digest: Any, values: Any) -> None:
-    """Take in arrays, frames, texts and containers of these; of other objects only how many there are."""
-    if isinstance(values, Mapping):
-        values = list(values.items())
-    if isinstance(values, (list, tuple)):
-        digest.update(f"{len(values)} ".encode())
-        for value in values:
-            _digest(digest, value)
-    elif is_frame(values) or hasattr(values, "dtype"):
-        array = values if hasattr(values, "tobytes") else row_hashes(pandas_like(values)) if is_frame(values) else None
-        array = np.asarray(values) if array is None else np.asarray(array)
-        digest.update(array.tobytes() if array.dtype.kind != "O" else repr(array.ravel().tolist()).encode())
-    elif isinstance(values, (str, bytes, int, float)):
-        digest.update(repr(values).encode())

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from stratagp.data import Rules, Source, open_source
 from stratagp.data.files import ParquetFiles
 from stratagp.data.listing import would_read
 from stratagp.data.source import Block, target_names
+from stratagp.data.tables import is_frame
 from stratagp.errors import InputError, RowError
+from stratagp.estimators.inputs.base import Inputs, RowsLike
 from stratagp.estimators.targets import check_level
 from stratagp.training.checkpoint import appearing
 from stratagp.training.progress import log
 
 
-def predict_file(estimator: Any, X: Any, out: Any, level: float = 0.95) -> int:
+def predict_file(
+    estimator: BaseEstimator, X: Source | str | PathLike[str], out: str | PathLike[str], level: float = 0.95
+) -> int:
     """Predict all rows of ``X`` into a Parquet or CSV file ``out``; how many these are.
 
     Regression gives ``mean``, ``std``, ``lower`` and ``upper`` for each row (with the number of the target behind,
@@ -59,14 +64,14 @@ def predict_file(estimator: Any, X: Any, out: Any, level: float = 0.95) -> int:
     return rows
 
 
-def _texts(estimator: Any) -> list[str]:
+def _texts(estimator: BaseEstimator) -> list[str]:
     """The columns that were learnt as categories which are texts."""
-    encoder = getattr(getattr(estimator, "inputs_", None), "encoder", None)
-    known = {} if encoder is None else encoder.categories
+    inputs = vars(estimator).get("inputs_")
+    known = inputs.encoder.categories if isinstance(inputs, Inputs) and inputs.encoder is not None else {}
     return [name for name, values in known.items() if any(isinstance(value, str) for value in values)]
 
 
-def _checked_out(out: Any, X: Any) -> Path:
+def _checked_out(out: str | PathLike[str], X: Source | str | PathLike[str]) -> Path:
     """Where predictions go, which must not be where rows come from."""
     path = Path(out)
     if path.suffix not in (".parquet", ".csv"):
@@ -79,15 +84,15 @@ def _checked_out(out: Any, X: Any) -> Path:
     return path
 
 
-def _all(source: Source, names: Any) -> Iterator[Block]:
+def _all(source: Source, names: Sequence[str] | None) -> Iterator[Block]:
     """All rows without targets, and of frames the columns that were learnt from."""
     for block in source.all_blocks():
-        named = names is not None and hasattr(block.X, "columns")
+        named = names is not None and is_frame(block.X)
         X = block.X[target_names(names, list(block.X.columns), block.where, "X")] if named else block.X
         yield replace(block, X=X, y=None)
 
 
-def _predicted(estimator: Any, block: Block, complete: np.ndarray, level: float) -> dict[str, Any]:
+def _predicted(estimator: BaseEstimator, block: Block, complete: np.ndarray, level: float) -> dict[str, Any]:
     """The columns of predictions for a block, empty where a row is not complete."""
     kept = np.flatnonzero(complete)
     X = block.take(kept).X if len(kept) else estimator._example  # which says what the columns are
@@ -102,7 +107,7 @@ def _predicted(estimator: Any, block: Block, complete: np.ndarray, level: float)
     return {name: array(values[places], mask=~complete) for name, values in found.items()}
 
 
-def predicted_columns(estimator: Any, X: Any, level: float) -> dict[str, np.ndarray]:
+def predicted_columns(estimator: BaseEstimator, X: RowsLike, level: float) -> dict[str, np.ndarray]:
     """The columns of predictions, by their names, as :func:`predict_file` writes them.
 
     >>> from stratagp import GPRegressor
@@ -124,14 +129,16 @@ def predicted_columns(estimator: Any, X: Any, level: float) -> dict[str, np.ndar
 @contextmanager
 def _writer(path: Path, suffix: str) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A function that writes tables, one after another, to one file."""
-    name, kind = ("parquet", "ParquetWriter") if suffix == ".parquet" else ("csv", "CSVWriter")
     with ExitStack() as files:
         opened: list[Any] = []
 
         def write(columns: dict[str, Any]) -> None:
             table = importlib.import_module("pyarrow").table(columns)
             if not opened:
-                writer = getattr(importlib.import_module(f"pyarrow.{name}"), kind)
+                if suffix == ".parquet":
+                    writer = importlib.import_module("pyarrow.parquet").ParquetWriter
+                else:
+                    writer = importlib.import_module("pyarrow.csv").CSVWriter
                 opened.append(files.enter_context(writer(str(path), table.schema)))
             opened[0].write_table(table)
 

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils.validation import check_is_fitted
 
 from stratagp.errors import InputError
-from stratagp.estimators.calibration_rows import (
-    ONE_DEVIATION,
+from stratagp.estimators.calibrated import (
+    CalibratedRegressor,
     Calibration,
-    adopt_columns,
+    HasDistribution,
     codes,
-    is_of_counts,
     numbers,
     probabilities,
 )
+from stratagp.estimators.inputs.base import RowsLike
+from stratagp.estimators.regression import Regressor, is_of_counts
 from stratagp.estimators.targets import check_level, check_quantiles
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _EDGE = 1e-12  # of levels that the model is asked for
 _BEYOND = 0.01  # the share of rows that may lie beyond these levels
@@ -30,7 +36,8 @@ _LEAST = 1e-12  # probability, whose log a temperature divides
 _LOG_TEMPERATURES = (-4.0, 4.0)
 
 
-class RecalibratedRegressor(Calibration, RegressorMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class RecalibratedRegressor(CalibratedRegressor):
     """The predictive distribution of a fitted regressor through an increasing map (Kuleshov et al. 2018).
 
     ``F'(y) = R(F(y))``, where ``F`` is the model's distribution function and ``R`` the isotonic regression of the
@@ -54,14 +61,12 @@ class RecalibratedRegressor(Calibration, RegressorMixin, BaseEstimator):
     [0.0, 0.06]
     """
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    def fit(self, X: Any, y: Any) -> RecalibratedRegressor:
+    def fit(self, X: RowsLike, y: ArrayLike) -> Self:
         """Learn the map from rows that the model has not seen."""
         check_is_fitted(self.model)
         _check_distribution(self.model)
-        targets = numbers(y, len(X))
+        rows: Any = X
+        targets = numbers(y, len(rows))
         if len(targets) < 2:
             raise InputError("X must have at least 2 rows, and better a few hundred, to learn a map from")
         found = np.asarray(self.model.cdf(X, targets))
@@ -70,34 +75,22 @@ class RecalibratedRegressor(Calibration, RegressorMixin, BaseEstimator):
         shares = (np.cumsum(ties) - (ties - 1) / 2) / (len(targets) + 1)  # ties share the average of their ranks
         self.levels_ = np.concatenate([[0.0], values, [1.0]])
         self.shares_ = np.concatenate([[0.0], shares, [1.0]])
-        adopt_columns(self, self.model)
+        self._adopt_columns()
         return self
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The mean that the model predicts, and half the width of the 68.3 % interval if asked for."""
-        check_is_fitted(self, "levels_")
-        if not return_std:
-            return self.model.predict(X)
-        low, high = self.predict_interval(X, ONE_DEVIATION)
-        return self.model.predict(X), 0.5 * (high - low)
-
-    def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+    def predict_interval(self, X: RowsLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends that an observation lies between with probability ``level``, as much outside each."""
         check_level(level)
         ends = self.predict_quantiles(X, [0.5 - level / 2, 0.5 + level / 2])
         return ends[:, 0], ends[:, 1]
 
-    def mean_std_interval(self, X: Any, level: float = 0.95) -> list[np.ndarray]:
-        """Mean, standard deviation, and both ends of the interval."""
-        return [*self.predict(X, return_std=True), *self.predict_interval(X, level)]
-
-    def predict_quantiles(self, X: Any, quantiles: Any) -> Float[np.ndarray, "n q"]:
+    def predict_quantiles(self, X: RowsLike, quantiles: ArrayLike) -> Float[np.ndarray, "n q"]:
         """The given quantiles at each row, ``F⁻¹(R⁻¹(τ))``: one column for each."""
         check_is_fitted(self, "levels_")
         levels = np.interp(check_quantiles(quantiles), self.shares_, self.levels_)
         return self.model.predict_quantiles(X, np.clip(levels, _EDGE, 1 - _EDGE))
 
-    def cdf(self, X: Any, y: Any) -> Float[np.ndarray, " n"]:
+    def cdf(self, X: RowsLike, y: ArrayLike) -> Float[np.ndarray, " n"]:
         """``R(F(yᵢ))`` of each row."""
         check_is_fitted(self, "levels_")
         return np.interp(self.model.cdf(X, y), self.levels_, self.shares_)
@@ -108,7 +101,8 @@ class RecalibratedRegressor(Calibration, RegressorMixin, BaseEstimator):
         return {"mean": self.predict(self._example), "quantiles": found}
 
 
-class RecalibratedClassifier(Calibration, ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class RecalibratedClassifier(ClassifierMixin, Calibration):
     """Probabilities of a fitted classifier through a map, so that they are shares.
 
     Arguments:
@@ -131,11 +125,9 @@ class RecalibratedClassifier(Calibration, ClassifierMixin, BaseEstimator):
     True
     """
 
-    def __init__(self, model: Any, method: str = "isotonic") -> None:
-        self.model = model
-        self.method = method
+    method: Literal["isotonic", "temperature"] = "isotonic"
 
-    def fit(self, X: Any, y: Any) -> RecalibratedClassifier:
+    def fit(self, X: RowsLike, y: ArrayLike) -> Self:
         """Learn the map from rows that the model has not seen."""
         if self.method not in ("isotonic", "temperature"):
             raise InputError(f"method must be 'isotonic' or 'temperature', got {self.method!r}")
@@ -152,15 +144,15 @@ class RecalibratedClassifier(Calibration, ClassifierMixin, BaseEstimator):
             maps = [IsotonicRegression(y_min=0, y_max=1).fit(p[:, c], true == c) for c in range(p.shape[1])]
             self.levels_ = [each.X_thresholds_ for each in maps]
             self.shares_ = [np.maximum(each.y_thresholds_, 0.5 / len(p)) for each in maps]
-        adopt_columns(self, self.model)
+        self._adopt_columns()
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: RowsLike) -> np.ndarray:
         """The most probable class of each row."""
         check_is_fitted(self, "classes_")
         return self.classes_[self.predict_proba(X).argmax(1)]
 
-    def predict_proba(self, X: Any) -> Float[np.ndarray, "n c"]:
+    def predict_proba(self, X: RowsLike) -> Float[np.ndarray, "n c"]:
         """The corrected probability of each class, in the order of ``classes_``."""
         check_is_fitted(self, "classes_")
         p = probabilities(self.model, X)
@@ -175,11 +167,11 @@ class RecalibratedClassifier(Calibration, ClassifierMixin, BaseEstimator):
         return {"probabilities": self.predict_proba(self._example)[:, np.arange(len(self.classes_))]}
 
 
-def _check_distribution(model: Any) -> None:
+def _check_distribution(model: BaseEstimator) -> None:
     name = type(model).__name__
-    if not (hasattr(model, "cdf") and hasattr(model, "predict_quantiles")):
+    if not isinstance(model, HasDistribution):
         raise InputError(f"model must have cdf and predict_quantiles, which {name} has not: take method='conformal'")
-    if not getattr(model, "one_target_", True):
+    if isinstance(model, Regressor) and not model.one_target_:
         raise InputError("model predicts several targets, but one is calibrated at a time: fit one model each")
     if is_of_counts(model):
         raise InputError("an increasing map is for continuous targets, not for counts: take method='conformal'")

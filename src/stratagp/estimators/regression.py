@@ -5,23 +5,23 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from sklearn.base import RegressorMixin
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
 
 from stratagp.data import TargetScale
 from stratagp.data.target_checks import as_numbers
 from stratagp.errors import InputError
-from stratagp.estimators import named_likelihoods
-from stratagp.estimators.inputs.base import Points
+from stratagp.estimators.inputs.base import Points, RowsLike
 from stratagp.estimators.intake import Intake, Reading
-from stratagp.estimators.shell import CHUNK, Estimator
+from stratagp.estimators.shell import CHUNK, Estimator, Seed
 from stratagp.estimators.targets import (
     check_level,
     check_n_samples,
@@ -32,50 +32,35 @@ from stratagp.estimators.targets import (
     check_weights,
 )
 from stratagp.likelihoods import Likelihood
-from stratagp.predictive import InUnits, Predictive
+from stratagp.likelihoods import named as named_likelihoods
+from stratagp.models.fitted_chain import ChainModel
+from stratagp.models.fitted_process import ProcessModel
+from stratagp.predictive import Classes, InUnits, Predictive
 from stratagp.recipes.base import Data, Rows
 from stratagp.recipes.batches import refuse_bad_targets
-from stratagp.recipes.chains import ChainModel
-from stratagp.recipes.cokriging import CoKrigingModel
 from stratagp.recipes.options import BatchOptions
-from stratagp.recipes.processes import ProcessModel
 
 Of = Literal["y", "f"]
-
-
-Own = TypeVar("Own", bound="Regressor")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Regressor(RegressorMixin, Estimator, ABC):
     """Every answer is about a new observation ``y``, noise included; ``of="f"`` asks about the function without it."""
 
+    several_targets: ClassVar[bool] = True
     scale_: TargetScale = field(init=False)
     one_target_: bool = field(init=False)
-
-    def fit(self: Own, X: Any, y: Any = None, *, checkpoint: Any = None) -> Own:
-        """Learn from rows ``X`` and targets ``y``.
-
-        Arguments:
-            X: an array or a data frame, images, views or a list of objects, as the model takes them. For models that
-                learn by mini-batches also rows that need not fit in memory: a :class:`~stratagp.data.Source`, or a
-                path of Parquet or CSV files (:func:`~stratagp.data.open_source`).
-            y: ``n``, or ``n p`` for several targets; of files, the name of the column, or a list of names.
-            checkpoint: a folder in which training by steps leaves its state every minute; the same call goes on from
-                there.
-        """
-        self._learn(X, y, checkpoint)
-        return self
 
     def _rows(
         self,
         intake: Intake,
         points: Points,
-        sample_weight: Any = None,
-        known_noise: Any = None,
+        sample_weight: ArrayLike | None = None,
+        known_noise: ArrayLike | None = None,
         gaps: bool = False,
     ) -> Rows:
-        targets = check_targets(self, intake.y, len(points), gaps)
+        y = intake.y if intake.y is None or self.several_targets else column_or_1d(intake.y, warn=True)
+        targets = check_targets(self, y, len(points), gaps)
         self.one_target_ = targets.ndim == 1
         targets = targets.reshape(len(targets), -1)
         noise = None if known_noise is None else check_noise(known_noise, len(points))
@@ -85,7 +70,15 @@ class Regressor(RegressorMixin, Estimator, ABC):
             points, targets, weights = points.take(kept), targets[kept], weights[kept]
             noise = None if noise is None else noise[kept]
         likelihood = self._likelihood(targets.shape[1])
-        self.scale_ = self._scale_of(intake, targets, weights, likelihood)
+        self.scale_ = TargetScale(np.zeros(targets.shape[1]), np.ones(targets.shape[1]))
+        if likelihood is None or likelihood.unwrapped.scalable:
+            if self.standardise != "none":
+                self.scale_ = intake.target_scale(targets, weights)
+            elif isinstance(self, BatchOptions) and isinstance(self.likelihood, str):
+                raise InputError(
+                    f"standardise='none' leaves the start values of likelihood={self.likelihood!r} without a unit: let "
+                    "targets be standardised, or give a Likelihood with values that suit them"
+                )
         data = Data(
             points.values,
             torch.from_numpy(self.scale_.to_standard(targets)),
@@ -93,20 +86,6 @@ class Regressor(RegressorMixin, Estimator, ABC):
             None if noise is None else torch.from_numpy(noise[:, None] / self.scale_.scale**2),
         )
         return self._made_rows(intake, points, data, likelihood)
-
-    def _scale_of(
-        self, intake: Intake, targets: np.ndarray, weights: np.ndarray | None, likelihood: Likelihood | None
-    ) -> TargetScale:
-        scalable = likelihood is None or likelihood.unwrapped.scalable
-        if scalable and self.standardise != "none":
-            return intake.target_scale(targets, weights)
-        name = vars(self).get("likelihood", "auto")
-        if scalable and likelihood is not None and isinstance(name, str):
-            raise InputError(
-                f"standardise='none' leaves the start values of likelihood={name!r} without a unit: let "
-                "targets be standardised, or give a Likelihood with values that suit them"
-            )
-        return TargetScale(np.zeros(targets.shape[1]), np.ones(targets.shape[1]))
 
     def _likelihood(self, outputs: int) -> Likelihood | None:
         """The likelihood by its name, for models that learn by mini-batches."""
@@ -125,22 +104,22 @@ class Regressor(RegressorMixin, Estimator, ABC):
 
         return replace(found, check=check)
 
-    def _encoded_targets(self, y: Any) -> Tensor:
+    def _encoded_targets(self, y: np.ndarray) -> Tensor:
         targets = check_targets(self, y, len(y)).reshape(len(y), -1)
         return torch.from_numpy(self.scale_.to_standard(targets))
 
     # Predictions
 
     @overload
-    def predict(self, X: Any, return_std: Literal[False] = False, *, of: Of = "y") -> np.ndarray: ...
+    def predict(self, X: RowsLike, return_std: Literal[False] = False, *, of: Of = "y") -> np.ndarray: ...
     @overload
-    def predict(self, X: Any, return_std: Literal[True], *, of: Of = "y") -> tuple[np.ndarray, np.ndarray]: ...
+    def predict(self, X: RowsLike, return_std: Literal[True], *, of: Of = "y") -> tuple[np.ndarray, np.ndarray]: ...
     @overload
     def predict(
-        self, X: Any, return_std: bool = False, return_cov: bool = False, of: Of = "y"
+        self, X: RowsLike, return_std: bool = False, return_cov: bool = False, of: Of = "y"
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]: ...
 
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, of: Of = "y") -> Any:
+    def predict(self, X: RowsLike, return_std: bool = False, return_cov: bool = False, of: Of = "y") -> Any:
         """The expected target at each row of ``X``, with its standard deviation or the joint covariance if asked.
 
         Returns:
@@ -162,22 +141,22 @@ class Regressor(RegressorMixin, Estimator, ABC):
         (mean,) = self._reduced(points, of, lambda found, _: [found.mean])
         return self._shaped(mean)
 
-    def predict_interval(self, X: Any, level: float = 0.95, of: Of = "y") -> tuple[np.ndarray, np.ndarray]:
+    def predict_interval(self, X: RowsLike, level: float = 0.95, of: Of = "y") -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends that an observation lies between with probability ``level``, as much outside each."""
         check_level(level)
         low, high = self._quantiles(X, [0.5 - level / 2, 0.5 + level / 2], of)
         return self._shaped(low), self._shaped(high)
 
-    def predict_quantiles(self, X: Any, quantiles: Any, of: Of = "y") -> np.ndarray:
+    def predict_quantiles(self, X: RowsLike, quantiles: ArrayLike, of: Of = "y") -> np.ndarray:
         """The given quantiles at each row: one column for each (before the targets, if there are several)."""
         found = self._quantiles(X, check_quantiles(quantiles), of)
         return np.stack([self._shaped(each) for each in found], axis=1)
 
-    def _quantiles(self, X: Any, levels: Sequence[float], of: Of) -> list[np.ndarray]:
+    def _quantiles(self, X: RowsLike, levels: Sequence[float], of: Of) -> list[np.ndarray]:
         check_of(of)
         return self._reduced(self._points(X), of, lambda found, _: list(found.quantile(levels)))
 
-    def mean_std_interval(self, X: Any, level: float = 0.95) -> list[np.ndarray]:
+    def mean_std_interval(self, X: RowsLike, level: float = 0.95) -> list[np.ndarray]:
         """Mean, standard deviation, and both ends of the interval, in one pass over the rows."""
         check_level(level)
         levels = [0.5 - level / 2, 0.5 + level / 2]
@@ -187,7 +166,7 @@ class Regressor(RegressorMixin, Estimator, ABC):
 
         return [self._shaped(each) for each in self._reduced(self._points(X), "y", answer)]
 
-    def log_density(self, X: Any, y: Any) -> np.ndarray:
+    def log_density(self, X: RowsLike, y: ArrayLike) -> np.ndarray:
         """``log p(yᵢ | xᵢ, data)`` of each row: its mean with a minus sign is the NLPD.
 
         Independent targets of closed forms have a column each; a likelihood has one density for all targets of a row.
@@ -197,17 +176,17 @@ class Regressor(RegressorMixin, Estimator, ABC):
         (found,) = self._reduced(points, "y", lambda found, rows: [found.log_density(targets[rows])])
         return found[:, 0] if found.shape[1] == 1 else found
 
-    def cdf(self, X: Any, y: Any) -> np.ndarray:
+    def cdf(self, X: RowsLike, y: ArrayLike) -> np.ndarray:
         """``P(Y ≤ yᵢ | xᵢ, data)`` of each row (and target): even over 0 to 1 where predictions are right."""
         points = self._points(X)
         targets = self._targets(y, len(points))
         (found,) = self._reduced(points, "y", lambda found, rows: [found.cdf(targets[rows])])
         return self._shaped(found)
 
-    def predict_survival(self, X: Any, times: Any) -> np.ndarray:
+    def predict_survival(self, X: RowsLike, times: ArrayLike) -> np.ndarray:
         """The probability, ``n t``, that the event of a row comes after each of ``times``: survival curves."""
         points = self._points(X)
-        observed = self.fitted_.chain.observed.unwrapped if isinstance(self.fitted_, ChainModel) else None
+        observed = self.fitted_.observed
         if observed is None or not observed.of_times:
             given = type(self).__name__ if observed is None else observed
             raise InputError(
@@ -223,7 +202,7 @@ class Regressor(RegressorMixin, Estimator, ABC):
 
         return self._reduced(points, "y", answer)[0]
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, of: Of = "y") -> np.ndarray:
+    def sample_y(self, X: RowsLike, n_samples: int = 1, random_state: Seed = 0, of: Of = "y") -> np.ndarray:
         """Joint draws at the rows of ``X``: ``n n_samples`` (or ``n q n_samples``)."""
         check_n_samples(n_samples)
         check_of(of)
@@ -235,8 +214,11 @@ class Regressor(RegressorMixin, Estimator, ABC):
         for v in np.unique(chosen):
             rows = np.flatnonzero(chosen == v)
             drawn |= dict(zip(rows, self.fitted_.draw(versions[v], len(rows), of, generator), strict=True))
-        back = [self._shaped(self._back(drawn[i], of)) for i in range(n_samples)]
-        return np.moveaxis(np.stack(back), 0, -1)
+        found = np.stack([drawn[i] for i in range(n_samples)])
+        if self._has_units(of):
+            p = found.shape[-1]  # an observation may have columns that are not predicted, such as marks of censoring
+            found = found * self.scale_.scale[:p] + self.scale_.mean[:p]
+        return np.moveaxis(self._shaped(found), 0, -1)
 
     def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of each training target predicted from all other rows, in closed form.
@@ -247,39 +229,31 @@ class Regressor(RegressorMixin, Estimator, ABC):
         mean, var = self.fitted_.leave_one_out()
         return self._shaped(self.scale_.back(mean)), self._shaped(self.scale_.back_std(np.sqrt(var)))
 
-    def predictive(self, X: Any, of: Of = "y") -> Predictive:
+    def predictive(self, X: RowsLike, of: Of = "y") -> Predictive:
         """The whole distribution at each row, in the units of the targets."""
         check_of(of)
         points = self._points(X)
-        return self._in_units(self._part(points, of), of)
+        return self._in_units(self._part(points, of, self.fitted_), of)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """``R²``; for observations with a second column (exposure, censoring) the mean log predictive density."""
         check_is_fitted(self, "fitted_")
-        fitted = self.fitted_
-        if isinstance(fitted, ChainModel):
-            given, p = fitted.chain.observed.unwrapped, len(self.scale_.mean)
-            if given.functions(p) < p:
-                return float(np.average(self.log_density(X, y), weights=sample_weight))
+        observed, p = self.fitted_.observed, len(self.scale_.mean)
+        if observed is not None and observed.functions(p) < p:
+            weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
+            return float(np.average(self.log_density(X, y), weights=weights))
         return float(super().score(X, y, sample_weight))
 
     # The way there
 
-    def _in_units(self, found: Any, of: str) -> Predictive:
-        if of == "f" and not self._function_has_units():
-            return found
-        return InUnits(found, self.scale_.mean, self.scale_.scale)
+    def _in_units(self, found: Predictive | Classes, of: str) -> Predictive:
+        assert isinstance(found, Predictive)
+        return InUnits(found, self.scale_.mean, self.scale_.scale) if self._has_units(of) else found
 
-    def _function_has_units(self) -> bool:
-        """Whether each latent function is in the unit of its target."""
-        fitted = self.fitted_
-        return not isinstance(fitted, ChainModel) or fitted.chain.observed.unwrapped.direct
-
-    def _back(self, values: np.ndarray, of: str) -> np.ndarray:
-        if of == "f" and not self._function_has_units():
-            return values
-        p = values.shape[-1]  # an observation may have columns that are not predicted, such as censoring
-        return values * self.scale_.scale[:p] + self.scale_.mean[:p]
+    def _has_units(self, of: str) -> bool:
+        """Whether what is asked about has the units of the targets: latent functions may have none."""
+        observed = self.fitted_.observed
+        return of == "y" or observed is None or observed.direct
 
     def _mean(self, points: Points) -> Float[np.ndarray, "n q"]:
         """The expected targets alone."""
@@ -307,7 +281,7 @@ class Regressor(RegressorMixin, Estimator, ABC):
         cov = cov + np.einsum("snq,smq->nmq", gaps, gaps) / len(versions)
         return self.scale_.back(mean), self.scale_.back_var(cov)
 
-    def _targets(self, y: Any, n: int) -> np.ndarray:
+    def _targets(self, y: ArrayLike, n: int) -> np.ndarray:
         p = len(self.scale_.mean)
         targets = check_targets(self, y, n).reshape(n, -1)
         if targets.shape[1] != p:
@@ -326,22 +300,23 @@ class Regressor(RegressorMixin, Estimator, ABC):
         return {"mean": self.predict(self._example), "std": std}  # each by the way that it is computed alone
 
     def _log_unit(self) -> float:
-        fitted = self.fitted_
-        if isinstance(fitted, CoKrigingModel):
-            return float(np.log(self.scale_.scale)[fitted.data.x[:, -1].long().cpu().numpy()].sum())
-        return float(len(fitted.data) * np.log(self.scale_.scale).sum())  # type: ignore[attr-defined]
+        return self.fitted_.log_unit(np.log(self.scale_.scale))
 
     def _scales(self) -> tuple[np.ndarray, np.ndarray]:
         scale = self.scale_.scale
         if isinstance(self.fitted_, ProcessModel):
             return scale, scale
         functions = self.fitted_.function(self.fitted_.points[:1]).shape[1]
-        direct = (
-            isinstance(self.fitted_, ChainModel) and self.fitted_.chain.observed.direct
-        )  # of mixtures there is none
+        direct = isinstance(self.fitted_, ChainModel) and self.fitted_.chain.observed.direct  # mixed functions are not
         return scale, scale if direct and functions == len(scale) else np.ones(functions)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
+        tags.target_tags.multi_output = self.several_targets
         return tags
+
+
+def is_of_counts(model: BaseEstimator) -> bool:
+    """Whether a model predicts whole numbers: by its own likelihood, or by one of mixed functions."""
+    observed = model.fitted_.observed if isinstance(model, Regressor) else None
+    return observed is not None and observed.discrete

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from stratagp.data.tables import is_frame, pandas_like
@@ -16,7 +17,7 @@ from stratagp.persistence.model_file import save
 _ROWS = 2  # of the example
 
 
-def save_model(estimator: Any, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+def save_model(estimator: BaseEstimator, path: str | os.PathLike[str], overwrite: bool = False) -> None:
     """Save the fitted estimator as a folder, without pickle; :func:`stratagp.load` gives it back, to the last bit.
 
     Arguments:
@@ -26,7 +27,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str], overwrite: bool = F
     save(estimator, path, overwrite)
 
 
-def export_model(estimator: Any, path: str | os.PathLike[str], format: str = "onnx") -> None:
+def export_model(estimator: BaseEstimator, path: str | os.PathLike[str], format: str = "onnx") -> None:
     """Write the map from rows of numbers to mean and variance, or probabilities, as a graph for other programs.
 
     It is possible for most models of tables and images, with kernels of elementary functions;

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import copy
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from numbers import Integral
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -21,31 +19,33 @@ from torch import Tensor
 
 from stratagp.data.source import Block
 from stratagp.errors import InputError, NoAttributeError
-from stratagp.estimators.inputs.base import InputOptions, Inputs, Points
-from stratagp.estimators.inputs.objects import refuse_mixtures, warn_if_alike
-from stratagp.estimators.inputs.table import TableInputs
-from stratagp.estimators.inputs.views import AnchoredObjects, ViewInputs
-from stratagp.estimators.intake import Intake, Reading, is_source, taken_in
+from stratagp.estimators.inputs.base import InputOptions, Inputs, Points, RowsLike
+from stratagp.estimators.inputs.objects import ObjectInputs, refuse_mixtures, warn_if_alike
+from stratagp.estimators.inputs.table import N_DRAWS, TableInputs
+from stratagp.estimators.inputs.views import ViewInputs
+from stratagp.estimators.intake import CheckpointLike, Intake, Reading, is_source, taken_in
 from stratagp.estimators.prediction_files import predict_file
-from stratagp.estimators.relevance import relevance
 from stratagp.estimators.saving import export_model, first_rows, save_model
 from stratagp.kernels import Kernel
 from stratagp.likelihoods import Likelihood
 from stratagp.models.fitted import Fitted
-from stratagp.predictive import Classes, Spliced, mixture
+from stratagp.models.hyperparameters import moved_to, table_in_users_units
+from stratagp.models.relevance import relevance
+from stratagp.predictive import Averaged, Classes, Predictive, Spliced
 from stratagp.recipes.base import Data, FitContext, Recipe, Rows
-from stratagp.recipes.classes import ClassModel
 from stratagp.recipes.options import BatchOptions, check_options
-from stratagp.recipes.processes import ProcessModel
-from stratagp.recipes.search import learnt, set_learnt, table_in_users_units
 from stratagp.training import HyperparameterTable
 from stratagp.training.devices import find_device, is_elsewhere, to_processor
-from stratagp.training.free import gather, value_and_gradient
+from stratagp.training.free import gather, learnt, value_and_gradient
+from stratagp.training.progress import log
 
-log = logging.getLogger("stratagp")
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Standardise = Literal["targets", "both", "none"]
-CHUNK = 4096  # rows with missing entries that are predicted at once
+Seed: TypeAlias = int | np.random.RandomState | None
+_COMPUTED = ("hyperparameters_", "relevance_")  # when first asked for
+CHUNK = 4096  # rows, and draws of rows with missing entries, that are predicted at once
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -59,7 +59,7 @@ class Estimator(BaseEstimator, ABC):
     categorical: Any = "auto"
     encoding: Literal["one-hot", "codes"] = "one-hot"
     device: str | torch.device = "cpu"
-    random_state: int | np.random.RandomState | None = None
+    random_state: Seed = None
     verbose: bool | int = False
 
     inputs_: Inputs = field(init=False)
@@ -79,37 +79,66 @@ class Estimator(BaseEstimator, ABC):
     def _check(self) -> None:
         """Refuse options that do not go together, before any work."""
 
-    def _reader(self, X: Any) -> Inputs:
+    def _reader(self, X: RowsLike) -> Inputs:
         """How rows become points."""
-        return TableInputs(self.input_options())
+        given, options = self.get_params(deep=False), self._input_options()
+        kernel = given.get("kernel")
+        over_objects = kernel if isinstance(kernel, Kernel) and not kernel.takes_tensors else None
+        if "views" in given:
+            return ViewInputs(options, given["views"], given["view_kernels"], over_objects)
+        if over_objects is None:
+            return TableInputs(options)
+        return ViewInputs(options, kernel=over_objects) if self.reads_files else ObjectInputs()
 
-    def _learn(self, X: Any, y: Any, checkpoint: Any = None, **about: Any) -> None:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None, *, checkpoint: CheckpointLike = None) -> Self:
+        """Learn from rows ``X`` and their targets or classes ``y``.
+
+        Arguments:
+            X: an array or a data frame, images, views or a list of objects, as the model takes them. For models that
+                learn by mini-batches also rows that need not fit in memory: a :class:`~stratagp.data.Source`, or a
+                path of Parquet or CSV files (:func:`~stratagp.data.open_source`).
+            y: ``n`` numbers or labels, or ``n p`` for several targets; of files, the name of the column, or a list of
+                names.
+            checkpoint: a folder in which training by steps leaves its state every minute; the same call goes on from
+                there.
+        """
+        return self._learn(X, y, checkpoint)
+
+    def _learn(self, X: RowsLike, y: ArrayLike | None, checkpoint: CheckpointLike = None, **about: Any) -> Self:
         """Read rows, learn from them, and keep what was learnt; a fit that fails leaves the estimator as it was."""
-        with self._unless_it_fails():
-            self._check_all()
-            if is_source(X) and not self.reads_files:
-                name = type(self).__name__
+        before = dict(vars(self))
+        try:
+            device = find_device(self.device)
+            check_options(self)
+            options = self.get_params(deep=False)
+            if self.encoding == "codes" and options.get("missing") == "impute":
                 raise InputError(
-                    f"X must be an array or a data frame, got {type(X).__name__}: {name} learns from rows in memory; "
-                    "AutoGPRegressor, AutoGPClassifier and all others that learn by mini-batches read files"
+                    "encoding='codes' does not go with missing='impute': a code has no average; use 'one-hot'"
                 )
+            if isinstance(options.get("kernel"), Kernel):
+                refuse_mixtures(options["kernel"], "kernel")
+            self._check()
             intake = self._taken_in(X, y, checkpoint)
-            context = FitContext(
-                intake.seed, find_device(self.device), intake.checkpoint, self._say, bool(self.verbose)
-            )
-            self._forget()
+            context = FitContext(intake.seed, device, intake.checkpoint, self._say, bool(self.verbose))
+            for name in _COMPUTED:
+                self.__dict__.pop(name, None)
             self.inputs_ = self._reader(intake.X)
             points = self.inputs_.learn(self, intake.X)
             self._example = first_rows(intake.X, self.inputs_.takes_views)
             rows = self._rows(intake, points, **about)
             self.fitted_ = self._recipe(rows).fit(rows, context)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
 
     @abstractmethod
     def _rows(self, intake: Intake, points: Points) -> Rows:
         """What a recipe learns from: points, and targets as the likelihood sees them."""
 
     @abstractmethod
-    def _encoded_targets(self, y: Any) -> Tensor:
+    def _encoded_targets(self, y: np.ndarray) -> Tensor:
         """Targets as the likelihood sees them, ``n p``."""
 
     def _likelihood(self, outputs: int) -> Likelihood | None:
@@ -117,40 +146,21 @@ class Estimator(BaseEstimator, ABC):
         return None
 
     def _made_rows(self, intake: Intake, points: Points, data: Data, likelihood: Likelihood | None, n: int = 0) -> Rows:
-        inputs, held = self.inputs_, intake.held
-        filled = None
+        inputs = self.inputs_
+        filled = stream = held = None
         if points.incomplete is not None:
             filled = torch.from_numpy(points.incomplete), partial(inputs.draws, points)
-        return Rows(
-            data,
-            n,
-            likelihood,
-            inputs.columns,
-            inputs.bind,
-            inputs if isinstance(inputs, (ViewInputs, AnchoredObjects)) else None,
-            inputs.code_sizes if isinstance(inputs, TableInputs) else None,
-            filled,
-            intake.stream(self._encoded),
-            None if held is None else Data(*self._encoded(held)),
-        )
+        if intake.seen is not None:
+            stream, block = intake.stream(self._encoded), intake.seen.held.settle()
+            held = None if block is None else Data(*self._encoded(block))
+        views = inputs if isinstance(inputs, ViewInputs) else None
+        return Rows(data, n, likelihood, inputs.columns, inputs.bind, views, inputs.code_sizes, filled, stream, held)
 
     def _encoded(self, block: Block) -> list[Tensor]:
         """Rows of a file as points and targets."""
-        return [self.inputs_.points(self, block.X).values, self._encoded_targets(block.y)]
+        return [self.inputs_.points(self, block.X).values, self._encoded_targets(np.asarray(block.y))]
 
-    def _check_all(self) -> None:
-        find_device(self.device)
-        check_options(self)
-        given = self.get_params(deep=False)
-        kernel = given.get("kernel")
-        if self.encoding == "codes" and given.get("missing") == "impute":
-            raise InputError("encoding='codes' does not go with missing='impute': a code has no average; use 'one-hot'")
-        if isinstance(kernel, Kernel):
-            refuse_mixtures(kernel, "kernel")
-        self._check()
-
-    def input_options(self, n_anchors: int = 0, anchors: str = "random") -> InputOptions:
-        """How rows are to be read."""
+    def _input_options(self) -> InputOptions:
         given = self.get_params(deep=False)
         return InputOptions(
             type(self).__name__,
@@ -162,8 +172,8 @@ class Estimator(BaseEstimator, ABC):
             self.for_texts,
             "view_kernels" in given,
             int(self.random_state) if isinstance(self.random_state, Integral) else 0,
-            n_anchors,
-            anchors,
+            given.get("n_inducing", 0),
+            given.get("anchors", "random"),
         )
 
     def _bound_kernel(self, kernel: Kernel | None, default: Kernel, data: Data) -> Kernel:
@@ -173,7 +183,12 @@ class Estimator(BaseEstimator, ABC):
             warn_if_alike(own, data.x)
         return own
 
-    def _taken_in(self, X: Any, y: Any, checkpoint: Any) -> Intake:
+    def _taken_in(self, X: RowsLike, y: ArrayLike | None, checkpoint: CheckpointLike) -> Intake:
+        if is_source(X) and not self.reads_files:
+            raise InputError(
+                f"X must be an array or a data frame, got {type(X).__name__}: {type(self).__name__} learns from rows "
+                "in memory; AutoGPRegressor, AutoGPClassifier and all others that learn by mini-batches read files"
+            )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if not self.reads_files and checkpoint is None:
             return Intake(X, y, seed)
@@ -194,56 +209,45 @@ class Estimator(BaseEstimator, ABC):
         if self.verbose:
             print(f"stratagp: {message}")
 
-    @contextmanager
-    def _unless_it_fails(self) -> Iterator[None]:
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
-    def _forget(self) -> None:
-        """Drop what an earlier fit has left and that is computed when asked for."""
-        for name in ("hyperparameters_", "relevance_"):
-            self.__dict__.pop(name, None)
-
-    def _points(self, X: Any) -> Points:
+    def _points(self, X: RowsLike) -> Points:
         check_is_fitted(self, "fitted_")
         return self.inputs_.points(self, X)
 
-    def _predictives(self, points: Points, of: str) -> Iterator[Any]:
+    def _predictives(self, points: Points, of: str, fitted: Fitted) -> Iterator[Predictive | Classes]:
         """What is said about some rows after others, in the user's units."""
         if points.incomplete is None:
-            for found in self.fitted_.predictives(points.values, of):
+            for found in fitted.predictives(points.values, of):
                 yield self._in_units(found, of)
             return
-        for start in range(0, len(points), CHUNK):
-            yield self._in_units(self._part(points.rows(start, start + CHUNK), of), of)
+        size = max(1, int(CHUNK / (1 + N_DRAWS * points.incomplete.mean())))
+        for start in range(0, len(points), size):
+            yield self._in_units(self._part(points.rows(start, start + size), of, fitted), of)
 
-    def _part(self, points: Points, of: str) -> Any:
+    def _part(self, points: Points, of: str, fitted: Fitted) -> Predictive | Classes:
         """What is said about rows; incomplete ones are averaged over what their entries may be."""
-        whole: Any = self.fitted_.predictive(points.values, of)
+        whole = fitted.predictive(points.values, of)
         if points.incomplete is None:
             return whole
         draws = self.inputs_.draws(points)
-        parts: list[Any] = [self.fitted_.predictive(rows, of) for rows in draws]
-        even = np.full(len(draws), -np.log(len(draws)))
-        if not isinstance(whole, Classes):
-            return Spliced(whole, mixture(parts, even), points.incomplete)
-        probabilities = whole.probabilities.copy()
-        probabilities[points.incomplete] = Classes.average(parts, even).probabilities
-        return Classes(probabilities)
+        parts = fitted.predictive(draws.flatten(0, 1), of)  # all draws of all rows at once
+        if isinstance(whole, Classes) and isinstance(parts, Classes):
+            found = whole.probabilities.copy()
+            found[points.incomplete] = parts.averaged(len(draws)).probabilities
+            return Classes(found)
+        assert isinstance(whole, Predictive)
+        assert isinstance(parts, Predictive)
+        return Spliced(whole, Averaged(parts, len(draws)), points.incomplete)
 
-    def _in_units(self, found: Any, of: str) -> Any:
+    def _in_units(self, found: Predictive | Classes, of: str) -> Predictive | Classes:
         """What is said of standardised targets, in the user's units."""
         return found
 
-    def _reduced(self, points: Points, of: str, answer: Callable[[Any, slice], list[np.ndarray]]) -> list[np.ndarray]:
+    def _reduced(
+        self, points: Points, of: str, answer: Callable[[Any, slice], list[np.ndarray]], fitted: Fitted | None = None
+    ) -> list[np.ndarray]:
         """Answers about the distribution at each row, some rows at a time: beside them, memory is constant."""
         parts, start = [], 0
-        for found in self._predictives(points, of):
+        for found in self._predictives(points, of, fitted or self.fitted_):
             parts.append(answer(found, slice(start, start + len(found))))
             start += len(found)
         return [np.concatenate(part) for part in zip(*parts, strict=True)]
@@ -256,19 +260,6 @@ class Estimator(BaseEstimator, ABC):
         versions = points.values.repeat(len(draws), 1, 1)
         versions[:, torch.from_numpy(points.incomplete)] = draws
         return list(versions)
-
-    def predict_file(self, X: Any, out: Any, level: float = 0.95) -> int:
-        """Predict all rows of files, or of a :class:`~stratagp.data.Source`, into a Parquet or CSV file; how many.
-
-        Arguments:
-            X: what :func:`~stratagp.data.open_source` takes. Files are read in the order of their names, and
-                predictions are in the order of rows. A row with a missing value is refused; of a source with
-                ``missing="drop"`` its predictions are empty, and a warning says how many are.
-            out: a path that ends with ``.parquet`` or ``.csv``: columns ``mean``, ``std``, ``lower`` and ``upper``, or
-                ``class`` and the probability ``p(…)`` of each. It must be none that ``X`` is read from.
-            level: the probability of the interval from ``lower`` to ``upper``.
-        """
-        return predict_file(self, X, out, level)
 
     @property
     def model_(self) -> Any:
@@ -305,7 +296,7 @@ class Estimator(BaseEstimator, ABC):
         """The learnt free coordinates, in the order of ``model_.parameters()``: logs of positive parameters."""
         return gather(learnt(self.model_))
 
-    def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
+    def log_marginal_likelihood(self, theta: ArrayLike | None = None, eval_gradient: bool = False) -> Any:
         """The log evidence (or its approximation) of the training targets, in their own units.
 
         Arguments:
@@ -315,18 +306,11 @@ class Estimator(BaseEstimator, ABC):
         check_is_fitted(self, "fitted_")
         fitted, offset = self.fitted_, self._log_unit()
         if theta is not None or eval_gradient:
-            if not isinstance(fitted, (ProcessModel, ClassModel)) or fitted.learnt is None:
-                raise InputError(
-                    "theta and eval_gradient are for closed forms: this model knows its score by samples only"
-                )
-            fitted = copy.copy(fitted)  # so that the fitted model stays as it is, whatever happens here
-            fitted.prior = copy.deepcopy(fitted.prior)
+            fitted = moved_to(fitted, theta)
+        if eval_gradient:
             free = learnt(fitted.module)
-            if theta is not None:
-                set_learnt(fitted.module, theta)
-            if eval_gradient:
-                value, gradient = value_and_gradient(fitted.score, free, gather(free))
-                return value - offset, gradient
+            value, gradient = value_and_gradient(fitted.score, free, gather(free))
+            return value - offset, gradient
         with torch.no_grad():
             return float(fitted.score()) - offset
 
@@ -359,12 +343,8 @@ class Estimator(BaseEstimator, ABC):
         maximum of a score that is known by samples, where a curvature would say little.
         """
         check_is_fitted(self, "fitted_")
-        fitted = self.fitted_
-        objective = None
-        if fitted.learnt is not None:
-            objective = fitted.learnt.objective(fitted.module, fitted.score)
         kernels = list(self._output_kernels())
-        return table_in_users_units(fitted.module, objective, kernels, self._kernel_columns(), *self._scales())
+        return table_in_users_units(self.fitted_, kernels, self._kernel_columns(), *self._scales())
 
     @cached_property
     def relevance_(self) -> np.ndarray:
@@ -377,6 +357,7 @@ class Estimator(BaseEstimator, ABC):
         check_is_fitted(self, "fitted_")
         return relevance(self.fitted_, self.inputs_.source, vars(self).get("n_features_in_", 0))
 
+    predict_file = predict_file
     save = save_model
     export = export_model
 

@@ -6,24 +6,31 @@ The mathematics is in :mod:`stratagp.models.surrogate` and :mod:`stratagp.models
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from stratagp.data.tables import is_frame
 from stratagp.errors import InputError
+from stratagp.estimators.inputs.base import RowsLike
+from stratagp.estimators.regression import Regressor
 from stratagp.estimators.targets import as_array, check_of
 from stratagp.models import sobol, surrogate
+from stratagp.models.cokriging import CoKrigingModel
 from stratagp.models.exact import ExactPosterior
-from stratagp.recipes.cokriging import CoKrigingModel
-from stratagp.recipes.processes import ProcessModel, TargetPosterior
+from stratagp.models.fitted_chain import ChainModel
+from stratagp.models.fitted_process import ProcessModel, TargetPosterior
 from stratagp.training.devices import as_numpy
 from stratagp.types import Gaussian
+
+Column = str | int
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,7 @@ class InputEffects:
 
 
 def partial_dependence(
-    gp: Any, columns: Any, grid: Any, max_rows: int = 200
+    gp: Regressor, columns: Column | list[Column] | tuple[Column, ...], grid: Iterable[Any], max_rows: int = 200
 ) -> tuple[Float[np.ndarray, " g *q"], Float[np.ndarray, " g *q"]]:
     """Mean and standard deviation of the function of some columns, the others averaged over the training rows.
 
@@ -73,7 +80,7 @@ def partial_dependence(
     if isinstance(gp.fitted_, CoKrigingModel):
         raise InputError("partial_dependence is for independent outputs: refit with outputs='independent'")
     several = isinstance(columns, (list, tuple))
-    chosen = [_position(gp, column) for column in (columns if several else [columns])]
+    chosen = [_position(gp, column) for column in (columns if isinstance(columns, (list, tuple)) else [columns])]
     rows = [list(row) if several else [row] for row in grid]
     if not chosen or not rows or any(len(row) != len(chosen) for row in rows):
         raise InputError(f"grid must have a value for each of {len(chosen)} columns at each of its points")
@@ -84,7 +91,12 @@ def partial_dependence(
 
 
 def predict_uncertain(
-    gp: Any, X: Any, std: Any, of: str = "y", method: str = "auto", n_samples: int = 1024
+    gp: Regressor,
+    X: RowsLike,
+    std: Mapping[str, ArrayLike] | ArrayLike,
+    of: str = "y",
+    method: str = "auto",
+    n_samples: int = 1024,
 ) -> tuple[Float[np.ndarray, " n *q"], Float[np.ndarray, " n *q"]]:
     """Mean and standard deviation of the target where the inputs are normal: ``x ~ N(X, diag std²)``, row by row.
 
@@ -119,7 +131,7 @@ def predict_uncertain(
     return _averaged(gp, belief_of)
 
 
-def sobol_indices(gp: Any, order: int | None = None) -> InputEffects:
+def sobol_indices(gp: Regressor, order: int | None = None) -> InputEffects:
     """First-order, total and interaction indices of the expected function of a regressor with an ANOVA kernel.
 
     Arguments:
@@ -136,8 +148,7 @@ def sobol_indices(gp: Any, order: int | None = None) -> InputEffects:
     x1     0.201  0.201
     """
     _check_columns_known(gp, "sobol_indices")
-    _check_exact(gp, "sobol_indices")
-    draws = gp.fitted_.draws
+    draws = _check_exact(gp, "sobol_indices").draws
     if len(draws[0]) > 1:
         raise InputError(f"sobol_indices is about one target, but this model has {len(draws[0])}: fit one each")
     found = [sobol.sobol_indices(targets[0].process, order) for targets in draws]
@@ -154,23 +165,26 @@ def sobol_indices(gp: Any, order: int | None = None) -> InputEffects:
     return InputEffects(list(names), effects, first, total, unit * float(power.mean()), unresolved)
 
 
-def _check_columns_known(gp: Any, asked: str) -> None:
+def _check_columns_known(gp: Regressor, asked: str) -> None:
     check_is_fitted(gp, "fitted_")
     if gp.inputs_.objects:
         raise InputError(f"{asked} is about columns, but this kernel acts on objects, which have none")
 
 
-def _check_exact(gp: Any, asked: str) -> None:
+def _check_exact(gp: Regressor, asked: str) -> ProcessModel:
     fitted = gp.fitted_
-    if not (isinstance(fitted, ProcessModel) and isinstance(fitted.draws[0][0].process, ExactPosterior)):
-        raise InputError(f"{asked} needs GPRegressor with inference='exact' and noise that does not vary: refit so")
+    if isinstance(fitted, ProcessModel) and isinstance(fitted.draws[0][0].process, ExactPosterior):
+        return fitted
+    raise InputError(f"{asked} needs GPRegressor with inference='exact' and noise that does not vary: refit so")
 
 
-def _averaged(gp: Any, belief_of: Callable[[TargetPosterior], Gaussian]) -> tuple[np.ndarray, np.ndarray]:
+def _averaged(gp: Regressor, belief_of: Callable[[TargetPosterior], Gaussian]) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation over draws of the hyperparameters, in the units of the targets."""
+    fitted = gp.fitted_
+    if not isinstance(fitted, (ChainModel, ProcessModel)):
+        raise InputError(f"{type(fitted).__name__} does not tell its joint covariance: refit with inference='exact'")
     with torch.no_grad():
-        fitted = gp.fitted_
-        draws = fitted.draws if isinstance(fitted, ProcessModel) else [fitted.targets()]
+        draws = [fitted.targets()] if isinstance(fitted, ChainModel) else fitted.draws
         found = [[belief_of(target) for target in targets] for targets in draws]
     means = np.stack([as_numpy(torch.cat([each.mean for each in row], 1)) for row in found])
     var = np.stack([as_numpy(torch.cat([each.var for each in row], 1)) for row in found]).mean(0) + means.var(0)
@@ -178,13 +192,13 @@ def _averaged(gp: Any, belief_of: Callable[[TargetPosterior], Gaussian]) -> tupl
     return (mean[:, 0], std[:, 0]) if gp.one_target_ else (mean, std)
 
 
-def _names(gp: Any) -> list[str]:
+def _names(gp: Regressor) -> list[str]:
     """The names of the user's columns, ``x0, x1, …`` where they have none."""
     names = vars(gp).get("feature_names_in_")
     return [f"x{i}" for i in range(gp.n_features_in_)] if names is None else [str(name) for name in names]
 
 
-def _position(gp: Any, column: Any) -> int:
+def _position(gp: Regressor, column: Column) -> int:
     """The number of one of the user's columns."""
     names = _names(gp)
     if isinstance(column, str) and column in names:
@@ -194,7 +208,7 @@ def _position(gp: Any, column: Any) -> int:
     raise InputError(f"{column!r} is no column of X; its columns are {', '.join(names)}, or 0 to {len(names) - 1}")
 
 
-def _encoded(gp: Any, column: int, values: list[Any]) -> tuple[list[int], Float[Tensor, "g c"]]:
+def _encoded(gp: Regressor, column: int, values: list[Any]) -> tuple[list[int], Float[Tensor, "g c"]]:
     """Where a user's column went, and what its values are there."""
     index = [j for j, source in enumerate(gp.inputs_.source) if source == column]
     encoder = gp.inputs_.encoder
@@ -212,15 +226,16 @@ def _encoded(gp: Any, column: int, values: list[Any]) -> tuple[list[int], Float[
     return index, numbers if centre is None or scale is None else (numbers - centre[index]) / scale[index]
 
 
-def _spreads(gp: Any, std: Any, n: int) -> Float[Tensor, "n d"]:
+def _spreads(gp: Regressor, std: Mapping[str, ArrayLike] | ArrayLike, n: int) -> Float[Tensor, "n d"]:
     """Standard deviations of the encoded and scaled columns."""
     names, encoder = _names(gp), gp.inputs_.encoder
     if isinstance(std, Mapping):
         given = dict.fromkeys(range(len(names)), 0.0) | {_position(gp, name): value for name, value in std.items()}
         std = np.stack([np.broadcast_to(as_array(given[i], "std"), n) for i in range(len(names))], 1)
-    elif hasattr(std, "columns"):
-        std = std[names]
-    spread = as_array(std, "std")
+    elif is_frame(std):
+        frame: Any = std
+        std = frame[names]
+    spread = as_array(cast(ArrayLike, std), "std")
     if spread.shape not in ((len(names),), (n, len(names))):
         raise InputError(f"std must be one number for each of {len(names)} columns, or so for each of {n} rows")
     if not (np.isfinite(spread).all() and (spread >= 0).all()):

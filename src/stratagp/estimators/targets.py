@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
+from torch import Tensor
 
 from stratagp.data.columns import is_missing
 from stratagp.data.target_checks import OF_TIMES, TIMES
@@ -15,7 +16,9 @@ from stratagp.errors import InputError
 from stratagp.metrics.checks import check_level as check_level
 
 
-def check_targets(estimator: Any, y: Any, n: int, gaps: bool = False) -> Float[np.ndarray, " n *q"]:
+def check_targets(
+    estimator: BaseEstimator, y: ArrayLike | None, n: int, gaps: bool = False
+) -> Float[np.ndarray, " n *q"]:
     """Numbers, one row for each of ``n`` points; one column for each target where there are columns.
 
     With ``gaps``, NaN says that an entry was not observed.
@@ -42,7 +45,9 @@ def check_targets(estimator: Any, y: Any, n: int, gaps: bool = False) -> Float[n
     return array
 
 
-def encode_labels(estimator: Any, y: Any, n: int, several: bool = True) -> tuple[np.ndarray, np.ndarray]:
+def encode_labels(
+    estimator: BaseEstimator, y: ArrayLike | None, n: int, several: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
     """The classes in order, and the number of each row's class; ``several`` asks for two at least."""
     if y is None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
@@ -62,7 +67,7 @@ def encode_labels(estimator: Any, y: Any, n: int, several: bool = True) -> tuple
     return classes, codes
 
 
-def check_weights(sample_weight: Any, n: int) -> Float[np.ndarray, " n"] | None:
+def check_weights(sample_weight: ArrayLike | None, n: int) -> Float[np.ndarray, " n"] | None:
     """Numbers ≥ 0, one for each row; a single number stands for all."""
     if sample_weight is None:
         return None
@@ -78,9 +83,9 @@ def check_weights(sample_weight: Any, n: int) -> Float[np.ndarray, " n"] | None:
     return array
 
 
-def as_array(values: Any, name: str, remedy: str = "") -> np.ndarray:
+def as_array(values: ArrayLike, name: str, remedy: str = "") -> np.ndarray:
     """Numbers as float64; ``remedy`` ends the message about what is no number."""
-    values = values.detach().cpu().numpy() if hasattr(values, "detach") else values
+    values = values.detach().cpu().numpy() if isinstance(values, Tensor) else values
     array = np.asarray(values)
     if array.dtype.kind == "c":
         raise InputError(f"Complex data not supported: {name} must hold real numbers")
@@ -101,7 +106,7 @@ def check_length(array: np.ndarray, n: int, name: str) -> None:
         raise InputError(f"X has {n} row{'s' * (n != 1)}, but {name} has {len(array)}: inconsistent numbers of samples")
 
 
-def check_noise(noise: Any, n: int) -> np.ndarray:
+def check_noise(noise: ArrayLike, n: int) -> np.ndarray:
     """Known variances, one for each row."""
     if isinstance(noise, (bool, np.bool_)):
         raise InputError(f"noise must be 'learn', 'heteroscedastic' or variances ≥ 0, got {noise!r}")
@@ -114,7 +119,7 @@ def check_noise(noise: Any, n: int) -> np.ndarray:
     return array
 
 
-def check_quantiles(quantiles: Any) -> list[float]:
+def check_quantiles(quantiles: ArrayLike) -> list[float]:
     """Levels of quantiles, one or several."""
     levels = np.atleast_1d(np.asarray(quantiles, dtype=float))
     if not ((levels > 0) & (levels < 1)).all():
@@ -122,14 +127,14 @@ def check_quantiles(quantiles: Any) -> list[float]:
     return [float(level) for level in levels]
 
 
-def check_n_samples(n_samples: Any) -> int:
+def check_n_samples(n_samples: int) -> int:
     """How many draws."""
     if not isinstance(n_samples, (int, np.integer)) or n_samples < 1:
         raise InputError(f"n_samples must be a whole number of at least 1, got {n_samples!r}")
     return int(n_samples)
 
 
-def check_of(of: Any) -> bool:
+def check_of(of: str) -> bool:
     """Whether an answer is about observations, noise included."""
     if of not in ("y", "f"):
         raise InputError(f"of must be 'y' for observations or 'f' for the function without noise, got {of!r}")

@@ -24,9 +24,9 @@ from stratagp.export.answer_graphs import ChainGraph, ClassesGraph, TargetsGraph
 from stratagp.export.input_graphs import InputGraph
 from stratagp.export.onnx_operations import InPlainOperations
 from stratagp.models.fitted import Fitted
-from stratagp.recipes.chains import ChainModel
-from stratagp.recipes.classes import ClassModel
-from stratagp.recipes.processes import ProcessModel
+from stratagp.models.fitted_chain import ChainModel
+from stratagp.models.fitted_classes import ClassModel
+from stratagp.models.fitted_process import ProcessModel
 from stratagp.training.checkpoint import appearing
 
 ABOUT = "stratagp"  # the key of the description in ONNX files; with .json, the name of that in torch programs

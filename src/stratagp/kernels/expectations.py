@@ -51,14 +51,9 @@ class Term(NamedTuple):
     slopes: tuple[Float[Tensor, "*q 1 d"], ...] = ()
 
 
-<<<<<<< HEAD
 def psi0(terms: list[Term], q: Gaussian) -> Float[Tensor, "*q n"]:
     """``E k(x, x)`` of the sum of some terms."""
     return reduce(torch.add, [_at_itself(term, q) for term in terms])
-=======
-class WithExpectations(Kernel):
-    """A kernel that is a sum of :class:`Term`; a subclass provides the terms, and the expectations follow.
->>>>>>> english
 
 
 def psi1(terms: list[Term], q: Gaussian, z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
@@ -102,16 +97,7 @@ def from_pairs(values: Float[Tensor, "*q p"]) -> Float[Tensor, "*q m m"]:
 
 
 def terms_of(kernel: Kernel, dim: int) -> list[Term]:
-<<<<<<< HEAD
     """The terms of a kernel on ``dim`` columns; an error names a kernel that has none."""
-=======
-    """The terms of a kernel on ``dim`` columns; raises for a kernel without any."""
-    if not isinstance(kernel, WithExpectations):
-        raise UnsupportedError(
-            f"{type(kernel).__name__} has no closed-form expectation under Gaussian inputs: use RBF, MetricRBF, "
-            "Linear, Constant, sums and products of them, or propagate samples instead of moments"
-        )
->>>>>>> english
     kernel._check_columns(dim)
     return kernel.terms(dim)
 
@@ -156,15 +142,6 @@ def _overlap(a: Tensor, b: Tensor) -> bool:
     return bool(((a != 0) & (b != 0)).any())
 
 
-<<<<<<< HEAD
-=======
-def _columns(q: Gaussian, z: Tensor) -> int:
-    if q.mean.shape[-1] != z.shape[-1]:
-        raise InputError(f"q.mean has {q.mean.shape[-1]} columns but z has {z.shape[-1]}: they must agree")
-    return z.shape[-1]
-
-
->>>>>>> english
 def _at_itself(term: Term, q: Gaussian) -> Float[Tensor, "*q n"]:
     """``E f(x, x) = scale · Π_l Σ_d slope_ld (μ_d² + σ_d²)``."""
     value = term.scale * torch.ones_like(q.mean[..., :1])

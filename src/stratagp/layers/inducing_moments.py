@@ -81,15 +81,8 @@ def expected_belief(kernel: Kernel, z: Float[Tensor, "*q m d"], weights: Weights
     return Gaussian(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
 
-<<<<<<< HEAD
 def moments_at(kernel: Kernel, z: Tensor, prior_mean: Any, a: Tensor, W: Tensor, mean: Tensor, var: Tensor) -> Gaussian:
     """The module's formula at some rows; ``W`` has the weight of each pair of inducing points."""
-=======
-def moments_at(
-    kernel: WithExpectations, z: Tensor, prior_mean: Any, a: Tensor, W: Tensor, mean: Tensor, var: Tensor
-) -> Gaussian:
-    """The module's formula at some rows; ``W`` holds the weight of each pair of inducing points."""
->>>>>>> english
     q = Gaussian(mean, var)
     fit, prior = _weighted(kernel.psi1(q, z), a), expected_mean(prior_mean, q)
     total = _by_row(kernel.psi0(q)) + _weighted(kernel.psi2_pairs(q, z), W) - fit.square() + prior.var[:, None]

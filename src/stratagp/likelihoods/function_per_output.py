@@ -13,16 +13,11 @@ from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.types import Gaussian
 
 
-<<<<<<< HEAD
 class FunctionPerOutput(ABC):
     """Beside :class:`~stratagp.likelihoods.Likelihood`: ``log p(y | f) = Σ_p log p(y_p | f_p)``.
 
     A likelihood is then the density of one output, :meth:`log_density`.
     """
-=======
-class FunctionPerOutput(Likelihood):
-    """``log p(y | f) = Σ_p log p(y_p | f_p)``: a subclass gives the density of one output, :meth:`log_density`."""
->>>>>>> english
 
     @abstractmethod
     def log_density(self, y: Float[Tensor, "n p"], f: Float[Tensor, "*s n p"]) -> Float[Tensor, "*s n p"]:

@@ -69,13 +69,8 @@ class Gamma(OneFunction, Likelihood):
         return drawn.clamp_min(torch.finfo(f.dtype).tiny)
 
 
-<<<<<<< HEAD
 class Exponential(OneFunction, Likelihood):
     """``p(y | f) = e^−f exp(−y e^−f)``: waiting times with mean ``e^f`` that do not age.
-=======
-class Exponential(OneFunction):
-    """``p(y | f) = e^−f exp(−y e^−f)``: memoryless waiting times with mean ``e^f``.
->>>>>>> english
 
     >>> Exponential().moments(torch.zeros(1, 1))
     Gaussian(mean=tensor([[1.]]), var=tensor([[1.]]))

@@ -21,13 +21,8 @@ from stratagp.parameters import Parameter, Value
 from stratagp.types import Gaussian
 
 
-<<<<<<< HEAD
 class Weibull(OneFunction, Likelihood):
     """``S(t) = exp(−(t/e^f)^shape)``: times with scale ``e^f``, and a risk that grows with age for a shape above 1.
-=======
-class Weibull(OneFunction):
-    """``S(t) = exp(−(t/e^f)^shape)``: times with scale ``e^f``, and a risk that grows with age if the shape is above 1.
->>>>>>> english
 
     >>> survived = torch.tensor([[2.0, 0.0]])  # no event until time 2
     >>> Weibull(shape=1.0).log_prob(survived, torch.zeros(1, 1)).item()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,26 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import InputError
+from stratagp.likelihoods import Likelihood
 from stratagp.parameterised import Parameterised
 from stratagp.predictive import Classes, Predictive
+from stratagp.training.criterion import Criterion
 
 _ROWS = 4096  # predicted at once
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """By which criterion values were learnt, and the centres of their default priors, by name."""
+
+    criterion: str
+    centres: dict[str, Tensor]
+
+    def objective(self, module: Parameterised, score: Callable[[bool], Tensor]) -> Callable[[], Tensor]:
+        """What was climbed."""
+        raws = {item.name: item.parameter.raw for item in module.named_values()}
+        centres = {raws[name]: centre for name, centre in self.centres.items()}
+        return Criterion(self.criterion, module, score, centres).objective
 
 
 class Fitted(ABC):
@@ -24,13 +41,22 @@ class Fitted(ABC):
     Points are what kernels see, and targets are standardised: units and column names belong to the caller.
     """
 
-    learnt: Any = None
+    learnt: Learnt | None = None
     """The criterion by which values were learnt in closed form; None if training was by steps."""
 
     @property
     @abstractmethod
     def module(self) -> Parameterised:
         """The module that holds every learnt value."""
+
+    @property
+    def observed(self) -> Likelihood | None:
+        """How observations come from latent functions; None where a closed form has that inside."""
+        return None
+
+    def log_unit(self, log_scale: Float[np.ndarray, " q"]) -> float:
+        """What the log density of standardised targets exceeds that of the targets by."""
+        return float(len(self.points) * log_scale.sum())
 
     @property
     @abstractmethod

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from stratagp.errors import InputError
-from stratagp.estimators.calibration_rows import is_of_counts
+from stratagp.estimators.regression import is_of_counts
 
 
 def answers(model: Any, *names: str) -> bool:

@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from stratagp import metrics
 from stratagp.errors import InputError
-from stratagp.estimators.calibration_rows import is_of_counts
+from stratagp.estimators.regression import is_of_counts
 from stratagp.metrics.checks import check_level
 from stratagp.plotting.answers import check_classifier, check_regressor, interval, moments, promised
 from stratagp.plotting.plot_data import PlotData, name_of, numbers

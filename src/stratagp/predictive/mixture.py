@@ -162,6 +162,66 @@ class Spliced(Predictive):
         return found
 
 
+@dataclass(frozen=True)
+class Averaged(Predictive):
+    """Even mixtures over versions of the same rows, of which one distribution tells all.
+
+    Arguments:
+        whole: of ``versions`` times n rows, all rows of one version after those of another.
+        versions: how many there are.
+
+    >>> values = np.array([[-1.0], [5.0], [1.0], [5.0]])  # two versions of two rows
+    >>> found = Averaged(LocationScale(values[None], np.ones((1, 4, 1)), np.zeros(1)), 2)
+    >>> found.mean[:, 0], found.var[:, 0]
+    (array([0., 5.]), array([2., 1.]))
+    """
+
+    whole: Predictive
+    versions: int
+
+    def __len__(self) -> int:
+        return len(self.whole) // self.versions
+
+    @property
+    def discrete(self) -> bool:
+        """Whether targets are whole numbers."""
+        return self.whole.discrete
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """What targets lie between."""
+        return self.whole.support
+
+    @property
+    def mean(self) -> Float[np.ndarray, "n q"]:
+        """The average of the means."""
+        return self._apart(self.whole.mean).mean(0)
+
+    @property
+    def var(self) -> Float[np.ndarray, "n q"]:
+        """The law of total variance."""
+        return self._apart(self.whole.var).mean(0) + self._apart(self.whole.mean).var(0)
+
+    def cdf(self, y: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n q"]:
+        """The average of the distribution functions."""
+        return self._apart(self.whole.cdf(np.tile(y, (self.versions, 1)))).mean(0)
+
+    def log_density(self, y: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n r"]:
+        """The log of the average density."""
+        each = self._apart(self.whole.log_density(np.tile(y, (self.versions, 1))))
+        return logsumexp(each, axis=0) - np.log(self.versions)
+
+    def sample(self, n_samples: int, generator: torch.Generator) -> Float[np.ndarray, "s n q"]:
+        """A version for each draw and row, and a draw of it."""
+        drawn = self.whole.sample(n_samples, generator)
+        drawn = drawn.reshape(n_samples, self.versions, -1, drawn.shape[-1])
+        chosen = torch.randint(self.versions, (n_samples, 1, drawn.shape[2], 1), generator=generator)
+        return np.take_along_axis(drawn, chosen.numpy(), 1)[:, 0]
+
+    def _apart(self, values: np.ndarray) -> np.ndarray:
+        return values.reshape(self.versions, -1, values.shape[-1])
+
+
 def mixture(parts: Sequence[Predictive], log_weights: Float[np.ndarray, " k"]) -> Predictive:
     """A mixture in its simplest form: one set of components where all parts have such, of one kind.
 

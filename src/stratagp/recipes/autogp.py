@@ -11,6 +11,7 @@ from stratagp.kernels import RBF, Kernel
 from stratagp.likelihoods import Likelihood
 from stratagp.means import Constant
 from stratagp.models.autogp import autogp, fit_phases, phases
+from stratagp.models.fitted_chain import ChainModel
 from stratagp.models.stochastic import StochasticGP
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.batches import (
@@ -20,7 +21,6 @@ from stratagp.recipes.batches import (
     refuse_bad_targets,
     warn_of_rounding,
 )
-from stratagp.recipes.chains import ChainModel
 from stratagp.recipes.classes import LATENT_VARIANCE
 from stratagp.recipes.options import BatchOptions, Whole
 from stratagp.training.start import start_from_data

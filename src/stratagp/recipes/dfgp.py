@@ -27,11 +27,11 @@ from stratagp.models.dfgp import (
     relevant_stretch,
     widen,
 )
+from stratagp.models.fitted_chain import ChainModel
 from stratagp.objectives import elbo
 from stratagp.objectives.curvature_bound import curvature_bound
 from stratagp.recipes.base import Data, FitContext, Recipe, Rows
 from stratagp.recipes.batches import Batches, as_numbers, outputs_of, refuse_bad_targets
-from stratagp.recipes.chains import ChainModel
 from stratagp.recipes.choose import is_collapsed
 from stratagp.recipes.exact import learnt_noise
 from stratagp.recipes.options import BatchOptions, Whole, WholeOrZero

@@ -15,12 +15,12 @@ from stratagp.kernels import RBF, Kernel
 from stratagp.layers import Features
 from stratagp.likelihoods import Mixed
 from stratagp.models.chain import Chain
+from stratagp.models.feature_networks import count_features, make_network
+from stratagp.models.fitted_chain import ChainModel
 from stratagp.models.svdkl import inducing_dkl, pretrain, svdkl
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.batches import Batches, outputs_of, refuse_bad_targets, warn_of_rounding
-from stratagp.recipes.chains import ChainModel
-from stratagp.recipes.feature_networks import count_features, make_network
-from stratagp.recipes.options import AtLeast, BatchOptions, NotNegative, Positive, Share, Whole, WholeOrZero
+from stratagp.recipes.options import BatchOptions, NotNegative, Positive, Share, Whole, WholeOrZero, at_least
 from stratagp.training.loop import History
 from stratagp.training.progress import log
 
@@ -42,13 +42,13 @@ class DKLOptions(BatchOptions):
     last: Literal["grid", "inducing"] = "grid"
     kernel: Kernel | None = None
     _: KW_ONLY
-    grid_size: Annotated[int, AtLeast(6)] = 64
+    grid_size: Annotated[int, at_least(6)] = 64
     axes: Whole = 1
     conditional: bool = False
     n_inducing: Whole = 200
     n_samples: Whole | Literal["auto"] | None = "auto"
     pretrain_epochs: WholeOrZero = 10
-    batch_size: Annotated[int, AtLeast(2)] = 256
+    batch_size: Annotated[int, at_least(2)] = 256
     rate: Positive = 0.01
     network_rate: Positive = 0.01
     fine_tuning: Positive = 1.0

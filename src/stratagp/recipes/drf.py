@@ -13,11 +13,11 @@ from stratagp.kernels import RBF, Kernel
 from stratagp.layers import Inducing, SideBySide
 from stratagp.likelihoods import Likelihood, Sampled
 from stratagp.models.chain import Chain
+from stratagp.models.fitted_chain import ChainModel
 from stratagp.models.gp_drf import KERNELS, drf, fit_drf, gp_drf
 from stratagp.models.gp_drf_start import first_layer, last_targets, start_features, supervised_targets
 from stratagp.recipes.base import Data, FitContext, Recipe, Rows
 from stratagp.recipes.batches import Batches, as_numbers, clustered_points, outputs_of, refuse_bad_targets
-from stratagp.recipes.chains import ChainModel
 from stratagp.recipes.options import BatchOptions, Positive, ShareOfAll, Whole, WholeOrZero
 from stratagp.training.start import start_from_data
 

@@ -11,15 +11,12 @@ from torch.distributions import constraints
 from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 from stratagp.models import ExactGP
+from stratagp.models.fitted_process import ExactModel
 from stratagp.parameters import Parameter, positive
 from stratagp.recipes.base import Data, FitContext, Recipe, Rows
-from stratagp.recipes.processes import ProcessModel, fit_process
+from stratagp.recipes.processes import fit_process
 from stratagp.recipes.search import Search
 from stratagp.training.start import start_from_data
-
-
-class ExactModel(ProcessModel):
-    """The exact process: O(n³)."""
 
 
 @dataclass(frozen=True)

@@ -6,49 +6,21 @@ import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
-
 from stratagp.kernels import Kernel
 from stratagp.models import ExactGP, IterativeGP
+from stratagp.models.fitted_process import IterativeModel
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.exact import noise_of
-from stratagp.recipes.processes import ProcessModel, TargetPosterior, check_device, settled, spread_of_filled
-from stratagp.recipes.search import Centres, Criterion, Search
+from stratagp.recipes.processes import check_device, spread_of_filled
+from stratagp.recipes.search import Search
 from stratagp.recipes.sparse import learn_from_some
 from stratagp.training.checkpoint import all_tensors
+from stratagp.training.criterion import Centres, Criterion
 from stratagp.training.start import start_from_data
 from stratagp.training.world import World, join
 
 _SOME = 2000  # rows of the exact process from whose values conjugate gradients start
 _STEPS = 10
-
-
-class IterativeModel(ProcessModel):
-    """The exact process by conjugate gradients: O(n²) an iteration."""
-
-    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
-        """The evidence, estimated from random columns."""
-        parts, blocks = zip(self.data.y.mT, self.levels(), strict=True), self.prior.blocks(self.data.x)
-        return torch.stack([self.prior.log_evidence(self.data.x, y, level, blocks) for y, level in parts]).sum()
-
-    def condition(self) -> list[TargetPosterior]:
-        """The posterior of each target."""
-        World().copy_first(all_tensors(self.prior))  # all processes have the values of the first, to the last bit
-        parts, x = zip(self.data.y.mT, self.levels(), self.data.noises(self.prior.noise), strict=True), self.data.x
-        blocks = self.prior.blocks(x)
-        return [TargetPosterior(self.prior.condition(x, y, level, blocks), settled(own)) for y, level, own in parts]
-
-    def levels(self) -> list[Float[Tensor, " n"]]:
-        """The variance of each row's noise, for each target."""
-        levels = self.data.row_noise(self.prior.noise)
-        return [self.prior.noise.expand(len(self.data)) if level is None else level for level in levels]
-
-    @property
-    def residual(self) -> float:
-        """``|y − m − C α| / |y − m|`` of the system that predictions come from."""
-        return max(target.process.solved_to for target in self.draws[0])
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from numbers import Real
@@ -18,42 +18,20 @@ from stratagp.likelihoods import Likelihood
 
 
 @dataclass(frozen=True)
-class AtLeast:
+class Range:
+    """Values that an option may have: those that ``fits``; ``must`` tells others what they must be."""
+
+    fits: Callable[[Any], bool]
+    must: str
+
+
+def at_least(least: int) -> Range:
     """A whole number that is not below ``least``."""
 
-    least: int
+    def fits(value: Any) -> bool:
+        return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
 
-    def problem(self, value: Any) -> str | None:
-        """What is wrong with a value."""
-        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        return None if whole and value >= self.least else f"must be a whole number of at least {self.least}"
-
-
-@dataclass(frozen=True)
-class Above:
-    """A number above zero; ``or_zero`` lets it be zero."""
-
-    or_zero: bool = False
-
-    def problem(self, value: Any) -> str | None:
-        """What is wrong with a value."""
-        fine = isinstance(value, Real) and (0 if self.or_zero else math.ulp(0)) <= float(value) < math.inf
-        return None if fine else "must be a number that is not negative" if self.or_zero else "must be positive"
-
-
-@dataclass(frozen=True)
-class Part:
-    """A share: from 0 to below 1, or to 1."""
-
-    with_one: bool = False
-
-    def problem(self, value: Any) -> str | None:
-        """What is wrong with a value."""
-        number = isinstance(value, Real) and (0 <= float(value) < 1 or (self.with_one and float(value) == 1))
-        words = (
-            "must be a share of the training, from 0 to 1" if self.with_one else "must be a share, from 0 to below 1"
-        )
-        return None if number else words
+    return Range(fits, f"be a whole number of at least {least}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,19 +40,28 @@ class OneOf:
 
     table: Mapping[str, Any]
 
-    def problem(self, value: Any) -> str | None:
-        """What is wrong with a value."""
-        names = ("auto", *self.table)
-        fits = isinstance(value, str) and value in names
-        return None if fits else f"must be one of {', '.join(map(repr, names))}; got"
+    def fits(self, value: Any) -> bool:
+        """Whether a value is one of the names."""
+        return isinstance(value, str) and value in ("auto", *self.table)
+
+    @property
+    def must(self) -> str:
+        """What a value must be."""
+        return f"be one of {', '.join(map(repr, ('auto', *self.table)))}"
 
 
-Whole = Annotated[int, AtLeast(1)]
-WholeOrZero = Annotated[int, AtLeast(0)]
-Positive = Annotated[float, Above()]
-NotNegative = Annotated[float, Above(or_zero=True)]
-Share = Annotated[float, Part()]
-ShareOfAll = Annotated[float, Part(with_one=True)]
+def _is_number(value: Any, low: float, below: float) -> bool:
+    return isinstance(value, Real) and low <= float(value) < below
+
+
+Whole = Annotated[int, at_least(1)]
+WholeOrZero = Annotated[int, at_least(0)]
+Positive = Annotated[float, Range(lambda value: _is_number(value, math.ulp(0), math.inf), "be positive")]
+NotNegative = Annotated[float, Range(lambda value: _is_number(value, 0, math.inf), "be a number that is not negative")]
+Share = Annotated[float, Range(lambda value: _is_number(value, 0, 1), "be a share, from 0 to below 1")]
+ShareOfAll = Annotated[
+    float, Range(lambda value: _is_number(value, 0, math.nextafter(1, 2)), "be a share of the training, from 0 to 1")
+]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -114,50 +101,33 @@ class BatchOptions:
 def check_options(options: Any) -> None:
     """Refuse values that the types of a dataclass do not allow; types that are no choice and no range let all pass."""
     kind: Any = type(options)
-    for name, hint in _hints(kind).items():
+    for name, (ranges, optional) in _ranges(kind).items():
         value = vars(options)[name]
-        problem = _problem(hint, value)
-        if problem is not None:
-            raise InputError(
-                f"{name} {problem}, got {value!r}" if ";" not in problem else f"{name} {problem} {value!r}"
-            )
+        if ranges and not (optional and value is None) and not any(own.fits(value) for own in ranges):
+            raise InputError(f"{name} must {ranges[-1].must}, got {value!r}")
 
 
 @cache
-def _hints(cls: Any) -> dict[str, Any]:
+def _ranges(cls: Any) -> dict[str, tuple[list[Any], bool]]:
+    """What each option of a class may be: one of some ranges, and None if it may be left out."""
     hints = get_type_hints(cls, include_extras=True)
-    return {own.name: hints[own.name] for own in fields(cls) if own.init}
+    return {own.name: _allowed(hints[own.name]) for own in fields(cls) if own.init}
 
 
-def _problem(hint: Any, value: Any) -> str | None:
-    """What is wrong with a value of an option; None where nothing is, or nothing is known."""
-    choices, ranges, others = _parts(hint)
-    if not choices and not ranges:
-        if hint is bool and not isinstance(value, (bool, np.bool_)):
-            return "must be True or False"
-        if others == {Kernel, type(None)} and value is not None and not isinstance(value, Kernel):
-            return "must be a kernel such as kernels.RBF(), or None"
-        return None
-    fits = any(type(value) is type(choice) and value == choice for choice in choices)
-    if fits or (value is None and type(None) in others):
-        return None
-    if others - {type(None), int, float}:
-        return None  # objects as well as names: the recipe knows which
-    problems = [each.problem(value) for each in ranges]
-    if not ranges:
-        return f"must be one of {', '.join(map(repr, choices))}; got"
-    return problems[0] if all(problems) else None
-
-
-def _parts(hint: Any) -> tuple[list[Any], list[Any], set[Any]]:
-    """The choices, the ranges and all other types that a hint allows."""
-    kind = get_origin(hint)
-    if kind in (Union, UnionType):
-        found = [_parts(each) for each in get_args(hint)]
-        choices, ranges = ([own for each in found for own in each[i]] for i in range(2))
-        return choices, ranges, set().union(*(each[2] for each in found))
-    if kind is Literal:
-        return list(get_args(hint)), [], set()
-    if kind is Annotated:
-        return [], list(get_args(hint)[1:]), set()
-    return [], [], {hint}
+def _allowed(hint: Any) -> tuple[list[Any], bool]:
+    parts = list(get_args(hint)) if get_origin(hint) in (Union, UnionType) else [hint]
+    optional = type(None) in parts
+    choices = [choice for part in parts if get_origin(part) is Literal for choice in get_args(part)]
+    ranges = [own for part in parts if get_origin(part) is Annotated for own in get_args(part)[1:]]
+    others = {part for part in parts if get_origin(part) not in (Literal, Annotated)} - {type(None)}
+    if hint is bool:
+        return [Range(lambda value: isinstance(value, (bool, np.bool_)), "be True or False")], False
+    if others == {Kernel} and not choices:
+        return [Range(lambda value: isinstance(value, Kernel), "be a kernel such as kernels.RBF(), or None")], True
+    if others:
+        return [], optional  # objects as well as names: the recipe knows which
+    if choices:
+        kinds = [(type(choice), choice) for choice in choices]  # True is no 1
+        chosen = Range(lambda value: (type(value), value) in kinds, f"be one of {', '.join(map(repr, choices))}")
+        ranges = [chosen, *ranges]
+    return ranges, optional

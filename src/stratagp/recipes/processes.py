@@ -2,211 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import InputError
-from stratagp.kernels import Kernel, Sum
-from stratagp.likelihoods.quadrature import normal_nodes
-from stratagp.linalg import root
-from stratagp.models import ExactPosterior
-from stratagp.models.fitted import Fitted
+from stratagp.models.fitted import Learnt
+from stratagp.models.fitted_process import ProcessModel
 from stratagp.models.memory import check_memory
-from stratagp.parameterised import Parameterised
-from stratagp.predictive import LocationScale
-from stratagp.recipes.base import Data, FitContext, Rows
-from stratagp.recipes.search import Centres, Criterion, Learnt, Search, draw, train
-from stratagp.training.devices import as_numpy
-from stratagp.types import Gaussian
-
-
-@dataclass(frozen=True)
-class TargetPosterior:
-    """What is believed about one target.
-
-    Arguments:
-        process: answers ``mean(x)``, ``marginals(x)`` and ``covariance(x)`` about the function.
-        noise: the noise variance of a new observation; None where the process knows how it varies.
-        dof: degrees of freedom where the process is a Student-t process.
-    """
-
-    process: Any
-    noise: Float[Tensor, ""] | None
-    dof: float | None = None
-
-    def noise_at(self, x: Any) -> Float[Tensor, " n"]:
-        """The expected noise variance at each row."""
-        return self.process.noise(x) if self.noise is None else self.noise.expand(len(x))
-
-    def components(self, x: Any, of: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Means and variances ``k n`` and log weights ``k``; noise that is uncertain makes several components."""
-        mean, var = (part[:, 0] for part in self.process.marginals(x))
-        if of == "f":
-            return as_numpy(mean[None]), as_numpy(var[None]), np.zeros(1)
-        if self.noise is not None:
-            return as_numpy(mean[None]), as_numpy((var + self.noise_at(x))[None]), np.zeros(1)
-        nodes, log_weights = normal_nodes(1, mean)
-        log_noise = self.process.log_noise(x)
-        noise = (log_noise.mean + log_noise.var.sqrt() * nodes.mT).exp().mT
-        return as_numpy(mean.expand(noise.shape)), as_numpy(var + noise), as_numpy(log_weights)
-
-    def joint(self, x: Any, of: str) -> tuple[Float[Tensor, " n"], Float[Tensor, "n n"]]:
-        """Mean and joint covariance of the rows."""
-        mean, cov = self.process.mean(x), self.process.covariance(x)
-        cov = 0.5 * (cov + cov.mT)
-        return mean, cov + torch.diag(self.noise_at(x)) if of == "y" else cov
-
-    def noise_draws(self, x: Any, n_samples: int, generator: torch.Generator) -> Float[Tensor, "s n"]:
-        """Draws of the noise of new observations."""
-        if self.noise is not None:
-            level = self.noise.cpu().expand(n_samples, len(x))
-        else:
-            log_noise = Gaussian(*(part.cpu() for part in self.process.log_noise(x)))
-            wobble = torch.randn(n_samples, len(x), generator=generator, dtype=log_noise.mean.dtype)
-            level = (log_noise.mean[:, 0] + log_noise.var[:, 0].sqrt() * wobble).exp()
-        return level.sqrt() * torch.randn(n_samples, len(x), generator=generator, dtype=level.dtype)
-
-
-@dataclass
-class ProcessModel(Fitted):
-    """A process with its data, and posteriors of each target for one or more draws of the hyperparameters.
-
-    Arguments:
-        prior: the process before the data, which holds the learnt values.
-        data: the training rows.
-        draws: for each draw of the hyperparameters, the posterior of each target.
-    """
-
-    prior: Any
-    data: Data = field(repr=False)
-    draws: list[list[TargetPosterior]] = field(default_factory=list, repr=False)
-    learnt: Learnt | None = None
-    result: Any = None
-
-    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
-        """Evidence (or a bound on it), or leave-one-out density, of all targets."""
-        score = self.prior.log_leave_one_out if leave_one_out else self.prior.log_evidence
-        parts = zip(self.data.y.mT, self.data.row_noise(self.prior.noise), strict=True)
-        return torch.stack([score(self.data.x, y, level) for y, level in parts]).sum()
-
-    def condition(self) -> list[TargetPosterior]:
-        """The posterior of each target, under the values that the prior has now."""
-        levels, each = self.data.row_noise(self.prior.noise), self.data.noises(self.prior.noise)
-        parts = zip(self.data.y.mT, levels, each, strict=True)
-        return [TargetPosterior(self.prior.condition(self.data.x, y, level), settled(own)) for y, level, own in parts]
-
-    @property
-    def module(self) -> Parameterised:
-        """The process before the data."""
-        module: Parameterised = self.prior
-        return module
-
-    @property
-    def points(self) -> Any:
-        """The training rows."""
-        return self.data.x
-
-    def to(self, device: torch.device) -> None:
-        """Move process and data to a device."""
-        self.prior, self.data = self.prior.to(device), self.data.to(device)
-
-    def predictive(self, x: Any, of: str = "y") -> LocationScale:
-        """A Gaussian or Student-t distribution for each target, averaged over draws of the hyperparameters."""
-        stacked = [[target.components(x, of) for target in targets] for targets in self.draws]
-        means, variances = (
-            np.concatenate([np.stack([each[i] for each in row], -1) for row in stacked]) for i in range(2)
-        )
-        log_weights = np.concatenate([row[0][2] for row in stacked]) - np.log(len(stacked))
-        return LocationScale(means, variances, log_weights, self.draws[0][0].dof)
-
-    def function(self, x: Any) -> Float[np.ndarray, "n q"]:
-        """The expected function of each target: no variance is computed."""
-        each = [torch.stack([target.process.mean(x) for target in targets], -1) for targets in self.draws]
-        return as_numpy(torch.stack(each).mean(0))
-
-    def joint(self, x: Any, of: str) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n n q"]]:
-        """Mean and joint covariance, by the law of total covariance over the hyperparameters."""
-        mean, second, cov = np.zeros(()), np.zeros(()), np.zeros(())
-        for targets in self.draws:
-            found = [target.joint(x, of) for target in targets]
-            own = np.stack([as_numpy(each) for each, _ in found], -1)
-            mean = mean + own / len(self.draws)
-            second = second + np.einsum("nq,mq->nmq", own, own) / len(self.draws)
-            cov = cov + np.stack([as_numpy(each) for _, each in found], -1) / len(self.draws)
-        return mean, cov + (second - np.einsum("nq,mq->nmq", mean, mean) if len(self.draws) > 1 else 0)
-
-    def draw(self, x: Any, n_samples: int, of: str, generator: torch.Generator) -> Float[np.ndarray, "s n q"]:
-        """Joint draws, each from one draw of the hyperparameters."""
-        count = len(self.draws)
-        chosen = torch.randint(count, (n_samples,), generator=generator) if count > 1 else torch.zeros(n_samples)
-        drawn = np.empty((n_samples, len(x), len(self.draws[0])))
-        for v in chosen.unique().long().tolist():
-            rows = (chosen == v).nonzero()[:, 0].numpy()
-            values = self._functions(self.draws[v], x, len(rows), generator)
-            if of == "y":
-                noise = [target.noise_draws(x, len(rows), generator) for target in self.draws[v]]
-                values = values + torch.stack(noise, -1)
-            drawn[rows] = values.numpy()
-        return drawn
-
-    def _functions(
-        self, targets: list[TargetPosterior], x: Any, n_samples: int, generator: torch.Generator
-    ) -> Float[Tensor, "s n q"]:
-        """Joint draws of the functions; those of different targets are independent."""
-        joints = [(*target.joint(x, "f"), target.dof) for target in targets]
-        return torch.stack([normal_draws(mean, cov, n_samples, dof, generator) for mean, cov, dof in joints], -1)
-
-    def leave_one_out(self) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n q"]]:
-        """In closed form, for exact posteriors."""
-        if len(self.draws) > 1:
-            raise InputError("leave_one_out is for one set of hyperparameters, not for hyperparameters='bayes'")
-        found = [each.leave_one_out() for each in self.exact_posteriors("leave_one_out")[0]]
-        return tuple(as_numpy(torch.cat([each[i] for each in found], 1)) for i in (0, 1))  # type: ignore[return-value]
-
-    def component(self, part: int, x: Any) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n q"]]:
-        """Mean and variance of what one summand of the kernel contributes."""
-        found = []
-        for posteriors in self.exact_posteriors("predict_component"):
-            count = len(summands(posteriors[0]))
-            if not isinstance(part, (int, np.integer)) or not 0 <= part < count:
-                raise InputError(f"part must be a summand of the kernel, 0 to {count - 1}; got {part!r}")
-            found.append([each.component(summands(each)[part], x) for each in posteriors])
-        mean, var = (np.stack([as_numpy(torch.cat([g[i] for g in row], 1)) for row in found]) for i in range(2))
-        return mean.mean(0), var.mean(0) + mean.var(0)
-
-    def exact_posteriors(self, asked: str) -> list[list[ExactPosterior]]:
-        """The posteriors of each draw and target, for questions that only exact ones answer."""
-        found = [[target.process for target in targets] for targets in self.draws]
-        if not all(isinstance(process, ExactPosterior) for row in found for process in row):
-            raise InputError(
-                f"{asked} is in closed form for the exact process with plain noise: refit GPRegressor with "
-                "inference='exact' and noise that does not vary"
-            )
-        return found
-
-
-def summands(posterior: ExactPosterior) -> list[Kernel]:
-    """The summands of the kernel of a posterior."""
-    kernel = posterior.prior.kernel
-    return list(kernel.parts) if isinstance(kernel, Sum) else [kernel]
-
-
-def normal_draws(
-    mean: Float[Tensor, " n"], cov: Float[Tensor, "n n"], n_samples: int, dof: float | None, generator: torch.Generator
-) -> Float[Tensor, "s n"]:
-    """Draws from ``N(mean, cov)``; with ``dof``, from the t distribution of that covariance, one scale for a draw."""
-    mean, cov = mean.detach().cpu(), cov.detach().cpu()
-    scale: Tensor = root(cov, "eigen", "the joint covariance of the predictions")
-    normal = torch.randn(scale.shape[1], n_samples, generator=generator, dtype=scale.dtype)
-    if dof is not None:
-        shape = torch.full((n_samples,), dof / 2, dtype=scale.dtype)
-        normal = normal * ((dof - 2) / (2 * torch._standard_gamma(shape, generator=generator))).sqrt()
-    return (mean[:, None] + scale @ normal).mT
+from stratagp.recipes.base import FitContext, Rows
+from stratagp.recipes.search import Search, climb, draw
+from stratagp.training.criterion import Centres
 
 
 def fit_process(
@@ -223,8 +32,7 @@ def fit_process(
     for round_ in range(1 if rows.filled is None else 2):
         if round_:
             model.data = replace(model.data, extra=spread_of_filled(model, rows))
-        criterion = Criterion(search.criterion, model.module, model.score, centres)
-        model.result = train(criterion, search, context)
+        criterion = climb(model, search, context, centres)
         model.draws = [model.condition()]
     model.learnt = Learnt(search.criterion, criterion.named_centres())
     if search.criterion == "bayes":
@@ -249,8 +57,3 @@ def spread_of_filled(model: ProcessModel, rows: Rows) -> Float[Tensor, " n"]:
     extra = torch.zeros(len(rows.data), dtype=torch.float64)
     extra[where] = torch.from_numpy(mean.var(0).mean(1))
     return extra.to(model.data.y.device)
-
-
-def settled(level: Tensor) -> Tensor:
-    """A noise variance that later training does not change."""
-    return level.detach().clone()

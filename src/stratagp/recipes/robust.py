@@ -6,46 +6,15 @@ import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from jaxtyping import Float
-from torch import Tensor
-
 from stratagp.errors import InputError
 from stratagp.kernels import RBF, Kernel
 from stratagp.models import HeteroscedasticGP, StudentTProcess
-from stratagp.objectives.sites import WarmStart
+from stratagp.models.fitted_process import HeteroscedasticModel, StudentTModel
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.exact import learnt_noise
-from stratagp.recipes.processes import ProcessModel, TargetPosterior, fit_process, settled
+from stratagp.recipes.processes import fit_process
 from stratagp.recipes.search import Search
 from stratagp.training.start import start_from_data
-
-
-@dataclass
-class HeteroscedasticModel(ProcessModel):
-    """A second process on the log of the noise, by the marginalised variational bound."""
-
-    start: WarmStart = field(default_factory=WarmStart, repr=False)
-
-    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
-        """The bound on the evidence; the belief about the noise starts where the last call left it."""
-        return self.prior.log_evidence(self.data.x, self.data.y[:, 0], self.start)
-
-    def condition(self) -> list[TargetPosterior]:
-        """The posteriors of function and log noise."""
-        return [TargetPosterior(self.prior.condition(self.data.x, self.data.y[:, 0]), None)]
-
-
-class StudentTModel(ProcessModel):
-    """The Student-t process in closed form."""
-
-    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
-        """The evidence."""
-        return self.prior.log_evidence(self.data.x, self.data.y[:, 0])
-
-    def condition(self) -> list[TargetPosterior]:
-        """The posterior, with its degrees of freedom."""
-        posterior = self.prior.condition(self.data.x, self.data.y[:, 0])
-        return [TargetPosterior(posterior, settled(posterior.noise), posterior.dof)]
 
 
 @dataclass(frozen=True)

@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.distributions import constraints
 
-from stratagp.errors import InputError
-from stratagp.kernels import Kernel
-from stratagp.parameterised import NamedParameter, Parameterised
+from stratagp.errors import ConvergenceWarning
+from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter
-from stratagp.recipes.base import FitContext
-from stratagp.training import Hyperparameter, HyperparameterTable, Result, curvature, maximise_from_many, nuts
-from stratagp.training.free import gather, log_jacobian_of, scatter, unread
-from stratagp.training.start import variance_carriers
+from stratagp.recipes.base import Data, FitContext
+from stratagp.training import Result, maximise_from_many, nuts
+from stratagp.training.criterion import Centres, Criterion, gets_weak_prior
+from stratagp.training.free import gather, learnt, scatter
+from stratagp.training.lbfgs import Curvature
 
-CRITERIA = ("map", "ml", "loo", "bayes")
-WIDTHS = {"lengthscale": 0.7}  # standard deviations of default priors on logs, where the data told the start
-WIDTH = 1.0  # of the others
-WIDE = 3.0  # where the user gave the start, which then says little about where it ends
 WARM_UP = 150  # steps of the sampler before the first draw
 QUIET = 1e-3  # the noise of a second start, of standardised targets: from 0.1 columns with small effects can get lost
 SPREAD = 1.5  # of restarts, in logs: a factor of 4.5 either way
 THIN = 3  # steps from one draw to the next: neighbours say the same
+_FEW = (500, 1500)  # rows of the climbs before that on all rows
+_GAIN, _PATIENCE = 0.02, 4  # nats that so many iterations must gain together for a climb to go on
 _SECONDS_BETWEEN_REPORTS = 2.0
-
-
-Centres = dict[Tensor, Tensor]
-"""Where the free coordinates of parameters started: the middle of their default priors."""
 
 
 @dataclass(frozen=True)
@@ -54,70 +48,51 @@ class Search:
     n_draws: int = 50
 
 
-@dataclass(frozen=True)
-class Learnt:
-    """By which criterion values were learnt, and the centres of their default priors, by name."""
+class Scored(Protocol):
+    """A model whose values can be learnt: how well these explain its data, and the same model with other data."""
 
-    criterion: str
-    centres: dict[str, Tensor]
+    data: Data
+    result: Any
 
-    def objective(self, module: Parameterised, score: Callable[[bool], Tensor]) -> Callable[[], Tensor]:
-        """What was climbed."""
-        raws = {item.name: item.parameter.raw for item in module.named_values()}
-        centres = {raws[name]: centre for name, centre in self.centres.items()}
-        return Criterion(self.criterion, module, score, centres).objective
+    @property
+    def module(self) -> Parameterised:
+        """What holds the values."""
+
+    def score(self, leave_one_out: bool = False) -> Tensor:
+        """How well the values explain the data."""
+
+    def on(self, data: Data) -> Scored:
+        """The same process with other data."""
 
 
-@dataclass
-class Criterion:
-    """What a choice of hyperparameters is worth, as ``objective()``.
+def climb(model: Scored, search: Search, context: FitContext, centres: Centres) -> Criterion:
+    """Move the values of a model to where they explain its rows best; all starts are tried on few of the rows.
 
-    ``ml`` is the evidence. ``map`` adds the log density of the priors; a positive parameter without one gets a
-    Gaussian on its log around its start. ``loo`` is the leave-one-out density with the same priors.
+    A climb on more rows begins where the last one ended, with the curvature that it learnt, so that all rows are seen a
+    few times only. Where ``centres`` tell that values have been learnt already, there is one climb, on all rows.
     """
-
-    name: str
-    module: Parameterised
-    score: Callable[[bool], Tensor]
-    centres: Centres
-
-    def __post_init__(self) -> None:
-        if self.name not in CRITERIA:
-            raise InputError(f"hyperparameters must be one of {', '.join(CRITERIA)}; got {self.name!r}")
-        weak = [item for item in self.module.named_values() if _gets_weak_prior(item.parameter)]
-        for raw in (item.parameter.raw for item in weak):
-            self.centres[raw] = self.centres.get(raw, raw.detach().clone()).to(raw.device)
-        self.weak = [(item.parameter.raw, self.centres[item.parameter.raw], _width(item)) for item in weak]
-
-    def named_centres(self) -> dict[str, Tensor]:
-        """The centres by the names of their parameters, to be kept with the model."""
-        values = self.module.named_values()
-        return {item.name: self.centres[item.parameter.raw] for item in values if item.parameter.raw in self.centres}
-
-    def objective(self) -> Tensor:
-        """The score that is maximised."""
-        value = self.score(self.name == "loo")
-        return value if self.name == "ml" else value + self.log_prior()
-
-    def log_prior(self) -> Tensor:
-        """The log density of the user's priors, and of the default ones."""
-        terms = [-0.5 * ((raw - start) / width).square().sum() for raw, start, width in self.weak]
-        return self.module.log_prior() + (torch.stack(terms).sum() if terms else 0.0)
-
-    def log_density(self) -> Tensor:
-        """The posterior log density of the free coordinates, for sampling.
-
-        User's priors are densities of values, and values without any are uniform, so both need the slope of the value
-        in the coordinate; default priors are densities of the coordinate itself.
-        """
-        weak = [raw for raw, _, _ in self.weak]
-        named = [item.parameter for item in self.module.named_values() if item.parameter.trainable]
-        others = [p for p in named if not any(p.raw is raw for raw in weak)]
-        terms = [log_jacobian_of(p) - unread(p) for p in others]
-        return self.score(False) + self.log_prior() + (torch.stack(terms).sum() if terms else 0.0)
+    n, before, curvature = len(model.data), 1, Curvature()
+    steps = [few for few in _FEW if 2 * few <= n and not centres and search.max_iterations]
+    for few in [*steps, n]:
+        part = model if few == n else model.on(model.data.some(few, context.seed))
+        criterion = Criterion(search.criterion, model.module, part.score, centres)
+        curvature = curvature.times(before / few)
+        with warnings.catch_warnings():
+            if few < n:
+                warnings.simplefilter("ignore", ConvergenceWarning)  # the next climb goes on from there
+            model.result = train(criterion, search, context, _GAIN, _PATIENCE, curvature)
+        search, before = replace(search, n_restarts=0), few
+    return criterion
 
 
-def train(criterion: Criterion, search: Search, context: FitContext, tolerance: float = 0.0) -> Result:
+def train(
+    criterion: Criterion,
+    search: Search,
+    context: FitContext,
+    tolerance: float = 0.0,
+    patience: int = 10,
+    curvature: Curvature | None = None,
+) -> Result:
     """Move the parameters to the best of ``1 + n_restarts`` optima.
 
     Where noise is learnt, the first restart has little of it: a start with much can end in a maximum where columns with
@@ -127,7 +102,7 @@ def train(criterion: Criterion, search: Search, context: FitContext, tolerance: 
         with torch.no_grad():
             return Result(float(criterion.objective()), 1, True, "the values are as they were given")
     noise = criterion.module.noise_parameter
-    if noise is not None and not (noise.unset and _gets_weak_prior(noise)):
+    if noise is not None and not (noise.unset and gets_weak_prior(noise)):
         noise = None  # somebody chose it
     fresh = noise is None or torch.equal(noise.raw, criterion.centres[noise.raw])
     result = maximise_from_many(
@@ -139,6 +114,8 @@ def train(criterion: Criterion, search: Search, context: FitContext, tolerance: 
         max_iterations=search.max_iterations,
         promising=[_quiet_start(criterion.module, noise)] if noise is not None and fresh else [],
         tolerance=tolerance,
+        patience=patience,
+        curvature=curvature,
     )
     context.log(f"{criterion.name}: {result.value:.3f} after {result.evaluations} evaluations; {result.message}")
     return result
@@ -179,66 +156,3 @@ class _Report:
             self.last = time.monotonic()
             self.say(f"evaluation {self.calls}: {float(value.detach()):.3f}")
         return value
-
-
-def learnt(module: torch.nn.Module) -> list[torch.nn.Parameter]:
-    """The free coordinates that are learnt, in order; those of positive parameters are logs."""
-    return [p for p in module.parameters() if p.requires_grad]
-
-
-def set_learnt(module: torch.nn.Module, theta: Any) -> None:
-    """Move the free coordinates to ``theta``."""
-    free, theta = learnt(module), np.asarray(theta, dtype=float)
-    if theta.shape != gather(free).shape:
-        raise InputError(
-            f"theta must have {gather(free).size} numbers, one for each free value, got shape {theta.shape}"
-        )
-    scatter(free, theta)
-
-
-def table_in_users_units(
-    module: Parameterised,
-    objective: Callable[[], Tensor] | None,
-    kernels: list[Kernel],
-    columns: list[str],
-    scales: np.ndarray,
-    function_scales: np.ndarray,
-) -> HyperparameterTable:
-    """The learnt values with their uncertainty; variances and noise in squared units of the targets and functions.
-
-    ``kernels`` are those of the functions that the likelihood sees; variances of others have no units. Inducing points
-    are left out. Without an objective there are values only.
-    """
-    carriers = {carrier for kernel in kernels for carrier, _ in variance_carriers(kernel)}
-    names = [name for name, part in module.named_modules() if part in carriers]
-    noises = {item.name for item in module.named_values() if item.parameter is module.noise_parameter}
-    in_units = {f"{name}.variance" if name else "variance" for name in names} | noises
-    rows = curvature.table(module, objective, columns or None, without=["z"]).rows
-    units = [scales if _stem(row) in noises else function_scales for row in rows]
-    shown = [_in_units(row, u) if _stem(row) in in_units else row for row, u in zip(rows, units, strict=True)]
-    return HyperparameterTable(tuple(shown))
-
-
-def _stem(row: Hyperparameter) -> str:
-    return row.name.partition("[")[0]
-
-
-def _in_units(row: Hyperparameter, scales: np.ndarray) -> Hyperparameter:
-    """Squared units: its own of a value for each target or function, else of them all on average."""
-    index = row.name.partition("[")[2].rstrip("]")
-    own = index.isdigit() and int(index) < len(scales)
-    return _scaled(row, float(scales[int(index)] ** 2 if own else np.mean(scales**2)))
-
-
-def _scaled(row: Hyperparameter, factor: float) -> Hyperparameter:
-    value, std, lower, upper = (part * factor for part in (row.value, row.std, row.lower, row.upper))
-    return replace(row, value=value, std=std, lower=lower, upper=upper)
-
-
-def _width(item: NamedParameter) -> float:
-    return WIDTHS.get(item.name.rpartition(".")[2], WIDTH) if item.parameter.unset else WIDE
-
-
-def _gets_weak_prior(parameter: Parameter) -> bool:
-    positive = isinstance(parameter.constraint, (type(constraints.positive), constraints.greater_than))
-    return positive and parameter.trainable and parameter.prior is None

@@ -6,32 +6,23 @@ import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from stratagp.kernels import Kernel
 from stratagp.models import ExactGP, SparseGP
+from stratagp.models.fitted_process import ExactModel, SparseModel
+from stratagp.models.observations import some_rows
 from stratagp.parameters import real
-from stratagp.recipes.base import Data, FitContext, Recipe, Rows, some_rows
-from stratagp.recipes.exact import ExactModel, noise_of
-from stratagp.recipes.processes import ProcessModel, fit_process
-from stratagp.recipes.search import Centres, Criterion, Search, train
+from stratagp.recipes.base import Data, FitContext, Recipe, Rows
+from stratagp.recipes.exact import noise_of
+from stratagp.recipes.processes import fit_process
+from stratagp.recipes.search import Search, train
+from stratagp.training.criterion import Centres, Criterion
 from stratagp.training.inducing_points import greedy_points
 from stratagp.training.start import start_from_data
 
 _SMALL = 1000  # rows of the exact process from whose values inference by inducing points starts
 _CANDIDATES = 10_000  # rows that compete for inducing points
-
-
-class SparseModel(ProcessModel):
-    """Titsias' collapsed bound: O(n m²)."""
-
-    def bounds(self) -> tuple[float, float]:
-        """What the exact log evidence of the same hyperparameters lies between."""
-        with torch.no_grad():
-            parts = zip(self.data.y.mT, self.data.row_noise(self.prior.noise), strict=True)
-            upper = sum(float(self.prior.upper_bound(self.data.x, y, level)) for y, level in parts)
-            return float(self.score()), upper
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,14 @@ from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 from stratagp.likelihoods import Bernoulli, GaussianNoise, Sampled, Softmax
 from stratagp.models import ExactGP, StochasticGP
+from stratagp.models.fitted_chain import ChainModel
+from stratagp.models.fitted_classes import class_model
 from stratagp.recipes.base import Data, FitContext, Recipe, Rows
-from stratagp.recipes.chains import ChainModel
-from stratagp.recipes.classes import LATENT_VARIANCE, class_model
+from stratagp.recipes.classes import LATENT_VARIANCE
 from stratagp.recipes.exact import noise_of
-from stratagp.recipes.search import Centres, Criterion, Search, train
+from stratagp.recipes.search import Search, train
 from stratagp.recipes.sparse import inducing_points, learn_from_some
+from stratagp.training.criterion import Centres, Criterion
 from stratagp.training.start import start_from_data
 
 _BATCH, _SMALLEST_BATCH = 1024, 64  # rows of a step: a tenth of the data between these

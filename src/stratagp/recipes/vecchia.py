@@ -7,20 +7,16 @@ import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-import torch
-from jaxtyping import Float
-from torch import Tensor
-
 from stratagp.errors import ConvergenceWarning
 from stratagp.kernels import Kernel, Matern
+from stratagp.models.fitted import Learnt
+from stratagp.models.fitted_process import VecchiaModel
 from stratagp.models.vecchia import VecchiaGP
-from stratagp.objectives.vecchia import Conditionals
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.exact import noise_of
-from stratagp.recipes.processes import ProcessModel, check_device, spread_of_filled
-from stratagp.recipes.search import Centres, Criterion, Learnt, Search, train
-from stratagp.training.devices import as_numpy
+from stratagp.recipes.processes import check_device, spread_of_filled
+from stratagp.recipes.search import Search, train
+from stratagp.training.criterion import Centres, Criterion
 from stratagp.training.start import start_from_data
 
 SMOOTHNESS = (2.5, 1.5, 0.5)  # of the Matérn kernels that compete where nobody gave one
@@ -29,26 +25,6 @@ _SEARCH = ((500, 30), (500, 30))  # rows and neighbours that a search sees, twic
 _COMPARE = (2000, 50)  # those that smoothnesses are compared by
 _POLISH = ((CONDITIONALS, 60), (CONDITIONALS, 60))  # those that the last values come from
 _ENOUGH = 1e-3  # nats a row: ten iterations that gain less end a climb
-
-
-@dataclass
-class VecchiaModel(ProcessModel):
-    """Vecchia's process, and the conditionals that its values were learnt from."""
-
-    sets: Conditionals | None = field(default=None, repr=False)
-
-    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
-        """``log p(y)``, estimated from the conditionals at hand; or the leave-one-out density of all rows."""
-        if leave_one_out:
-            return super().score(leave_one_out)
-        parts = zip(self.data.y.mT, self.data.row_noise(self.prior.noise), strict=True)
-        return torch.stack([self.prior.log_evidence(self.data.x, y, level, self.sets) for y, level in parts]).sum()
-
-    def leave_one_out(self) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n q"]]:
-        """Each row predicted from the nearest of all others."""
-        found = [target.process.leave_one_out() for target in self.draws[0]]
-        mean, var = (as_numpy(torch.cat([each[i] for each in found], 1)) for i in range(2))
-        return mean, var
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from stratagp import metrics
 from stratagp.errors import InputError
-from stratagp.estimators.calibration_rows import is_of_counts
+from stratagp.estimators.regression import is_of_counts
 from stratagp.metrics.classes import brier_scores, log_losses
 from stratagp.plotting.answers import interval, moments, promised
 from stratagp.plotting.calibration import LEVELS

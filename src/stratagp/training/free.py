@@ -36,6 +36,11 @@ def scatter(parameters: list[nn.Parameter], theta: np.ndarray) -> None:
         start += p.numel()
 
 
+def learnt(module: nn.Module) -> list[nn.Parameter]:
+    """The free coordinates that are learnt, in order; those of positive parameters are logs."""
+    return [p for p in module.parameters() if p.requires_grad]
+
+
 def value_and_gradient(
     objective: Objective, parameters: list[nn.Parameter], theta: np.ndarray
 ) -> tuple[float, np.ndarray]:

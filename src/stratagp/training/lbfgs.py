@@ -32,7 +32,6 @@ class Result:
     message: str
 
 
-<<<<<<< HEAD
 _NARROWEST, _WIDEST = 1e-8, 1.0  # variances of free coordinates, logs mostly, that a climb believes of another
 
 
@@ -56,9 +55,6 @@ class Curvature:
             return np.eye(size)
         values, vectors = np.linalg.eigh(0.5 * (self.inverse + self.inverse.T))
         return vectors * np.sqrt(np.clip(values, _NARROWEST, _WIDEST))
-=======
-_PATIENCE = 10  # iterations over which the gain is measured
->>>>>>> english
 
 
 def maximise(
@@ -72,13 +68,9 @@ def maximise(
     """Move ``parameters`` to a maximum of ``objective()`` by L-BFGS; they end at the best point seen.
 
     A point where a covariance cannot be factored, or the objective is not finite, counts as bad: the line search steps
-<<<<<<< HEAD
     back from it. At the starting point such a failure is raised. Where ``patience`` iterations together gain less than
-    ``tolerance``, the search ends, and has converged. ``curvature`` is where it starts from, and takes what was learnt.
-=======
-    back from it. At the starting point such a failure is raised. The search ends, converged, when ten iterations
-    together gain less than ``tolerance``.
->>>>>>> english
+    ``tolerance``, the search ends, and has converged; as it does where the curvature of an earlier climb expects no
+    more from the next step. ``curvature`` is what such a climb learnt, and takes what this one learns.
 
     >>> x = nn.Parameter(torch.tensor([3.0]))
     >>> maximise(lambda: -(x - 1).square().sum(), [x]).converged
@@ -88,13 +80,8 @@ def maximise(
     """
     free = [p for p in parameters if p.requires_grad]
     if not free:
-<<<<<<< HEAD
         return Result(float(objective().detach()), 1, True, "there was nothing to learn")
     search = _Search(objective, free, tolerance, patience, curvature)
-=======
-        return Result(float(objective().detach()), 1, True, "nothing to learn")
-    search = _Search(objective, free, tolerance)
->>>>>>> english
     search.start()
     # scipy's OpenBLAS threads, woken between evaluations, would compete with torch's for the cores
     with ThreadpoolController().select(prefix="libscipy_openblas").limit(limits=1), warnings.catch_warnings():
@@ -147,6 +134,7 @@ class _Search:
         self.climb: list[float] = []  # the best value after each iteration
         self.best, self.value = gather(free), -np.inf
         self.root = None if curvature is None else curvature.root(len(self.best))
+        self.knows = curvature is not None and curvature.inverse is not None
         self.origin = self.best  # with a root, scipy walks on z, where θ = origin + root z
         self.gradient = np.full_like(self.best, np.inf)
         self.evaluations = 0
@@ -173,7 +161,9 @@ class _Search:
 
     @property
     def slow(self) -> bool:
-        """Whether the last iterations together gained less than the tolerance."""
+        """Whether the last iterations together gained less than the tolerance, or the next is not expected to."""
+        if self.root is not None and self.knows and 0.5 * np.sum((self.gradient @ self.root) ** 2) < self.tolerance:
+            return True
         return len(self.climb) > self.patience and self.climb[-1] - self.climb[-1 - self.patience] < self.tolerance
 
     def evaluate(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -181,13 +171,8 @@ class _Search:
         self.evaluations += 1
         return value_and_gradient(self.objective, self.free, theta)
 
-<<<<<<< HEAD
     def loss(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """What scipy minimises; where the objective fails, a wall clearly above the best point.
-=======
-    def loss(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """What scipy minimises; if the objective fails, a wall clearly above the best point.
->>>>>>> english
 
         An infinite wall would stop the line search instead of turning it back.
         """

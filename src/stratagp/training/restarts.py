@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from torch import nn
 
 from stratagp.errors import InputError, NotPositiveDefiniteError
 from stratagp.training.free import Objective, gather, scatter
-from stratagp.training.lbfgs import Result, maximise
+from stratagp.training.lbfgs import Curvature, Result, maximise
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class _Run:
     result: Result
     theta: np.ndarray
     warnings: list[warnings.WarningMessage]
+    curvature: Curvature | None
 
 
 def maximise_from_many(
@@ -34,18 +36,15 @@ def maximise_from_many(
     max_iterations: int = 200,
     promising: Sequence[np.ndarray] = (),
     tolerance: float = 0.0,
+    patience: int = 10,
+    curvature: Curvature | None = None,
 ) -> Result:
     """:func:`maximise` from the current values and ``n_restarts`` others; ``parameters`` end at the best maximum.
 
-<<<<<<< HEAD
     The other starts are those of ``promising``, vectors of free coordinates, as far as they go, then ``raw + spread ·
     N(0, I)``: a factor of about ``e`` for positive numbers. A start that fails is skipped, unless all fail. Only
-    warnings of the winner are shown. ``tolerance`` is that of :func:`maximise`.
-=======
-    The other starts are the ``promising`` vectors of free coordinates, if any, then ``raw + spread ·
-    N(0, I)``: a factor of about ``e`` for positive numbers. A failed start is skipped, unless all fail. Only
-    warnings of the winner are shown.
->>>>>>> english
+    warnings of the winner are shown. ``tolerance``, ``patience`` and ``curvature`` are those of
+    :func:`maximise`; the curvature that the winner learnt is handed on.
 
     >>> x = nn.Parameter(torch.tensor([2.0], dtype=torch.float64))
     >>> def hills():  # the higher one is at −1
@@ -64,11 +63,14 @@ def maximise_from_many(
         return maximise(objective, free)
     chosen = list(promising)[:n_restarts]
     starts = [gather(free), *chosen, *_random_starts(free, n_restarts - len(chosen), generator, spread)]
-    runs, failures = _run_all(objective, free, starts, max_iterations, tolerance)
+    climb = partial(maximise, objective, free, max_iterations=max_iterations, tolerance=tolerance, patience=patience)
+    runs, failures = _run_all(climb, free, starts, curvature)
     if not runs:
         raise failures[0]
     best = max(runs, key=lambda run: run.result.value)
     scatter(free, best.theta)
+    if curvature is not None and best.curvature is not None:
+        curvature.inverse = best.curvature.inverse
     for warning in best.warnings:
         warnings.warn(warning.message, stacklevel=2)
     return _result(best, runs, failures)
@@ -82,7 +84,7 @@ def _random_starts(
 
 
 def _run_all(
-    objective: Objective, free: list[nn.Parameter], starts: list[np.ndarray], max_iterations: int, tolerance: float
+    climb: Callable[..., Result], free: list[nn.Parameter], starts: list[np.ndarray], known: Curvature | None
 ) -> tuple[list[_Run], list[Exception]]:
     runs: list[_Run] = []
     failures: list[Exception] = []
@@ -92,11 +94,12 @@ def _run_all(
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 try:
-                    result = maximise(objective, free, max_iterations, tolerance)
+                    own = None if known is None else Curvature(known.inverse)
+                    result = climb(curvature=own)
                 except (NotPositiveDefiniteError, InputError) as failure:
                     failures.append(failure)
                 else:
-                    runs.append(_Run(number, result, gather(free), list(caught)))
+                    runs.append(_Run(number, result, gather(free), list(caught), own))
     finally:
         scatter(free, starts[0])
     return runs, failures

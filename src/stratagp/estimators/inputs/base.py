@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from os import PathLike
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from stratagp.data import TableEncoder
+from stratagp.data import Source, TableEncoder
 from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 from stratagp.recipes.base import given_kernel
+
+RowsLike: TypeAlias = ArrayLike | Mapping[str, Any] | Sequence[object] | Source | PathLike[str]
+"""What users give as ``X``: arrays and frames, views by name, lists of objects, files."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +100,17 @@ class Inputs(ABC):
     objects: bool = False
     takes_views: bool = False
 
+    @property
+    def code_sizes(self) -> Mapping[int, int] | None:
+        """How many categories each column of codes has, by its place; None where there are no codes."""
+        return None if self.encoder is None or self.encoder.encoding != "codes" else self.encoder.sizes
+
     @abstractmethod
-    def learn(self, estimator: BaseEstimator, X: Any) -> Points:
+    def learn(self, estimator: BaseEstimator, X: RowsLike) -> Points:
         """Learn from the training rows, and return them as points; the estimator learns its columns."""
 
     @abstractmethod
-    def points(self, estimator: BaseEstimator, X: Any) -> Points:
+    def points(self, estimator: BaseEstimator, X: RowsLike) -> Points:
         """New rows as points, the way the training rows were."""
 
     def bind(self, kernel: Kernel | None, default: Kernel) -> Kernel:

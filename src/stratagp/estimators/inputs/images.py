@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 import torch
@@ -11,27 +11,25 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from stratagp.errors import InputError
-from stratagp.estimators.inputs.base import Inputs, Points, forget_columns
+from stratagp.estimators.inputs.base import Inputs, Points, RowsLike, forget_columns
 
 _CHANNELS = 4  # at most, in images whose axes are in another order
 
 
-def are_images(X: Any) -> bool:
-    """Whether ``X`` is an array of images, ``n h w`` or ``n c h w``.
+def are_images(X: RowsLike) -> TypeGuard[np.ndarray | Tensor]:
+    """Whether ``X`` is an array of images, ``n h w`` or ``n c h w``; refuses an array with more axes.
 
     >>> are_images(np.zeros((5, 28, 28))), are_images(np.zeros((5, 3)))
     (True, False)
     """
-    return getattr(X, "ndim", 0) in (3, 4)
-
-
-def check_axes(X: Any) -> None:
-    """Refuse an array that is neither a table nor images."""
-    if getattr(X, "ndim", 0) > 4:
+    if not isinstance(X, (np.ndarray, Tensor)):
+        return False
+    if X.ndim > 4:
         raise InputError(
             f"X must be a table (n, d) or images (n, h, w) or (n, c, h, w), got shape {tuple(X.shape)} with {X.ndim} "
             "axes: reshape it"
         )
+    return X.ndim > 2
 
 
 class ImageInputs(Inputs):
@@ -49,9 +47,10 @@ class ImageInputs(Inputs):
         self.centre: Tensor | None = None
         self.scale: Tensor | None = None
 
-    def learn(self, estimator: BaseEstimator, X: Any) -> Points:
+    def learn(self, estimator: BaseEstimator, X: RowsLike) -> Points:
         """Learn from the training images, and return them as points ``n c h w``."""
         forget_columns(estimator)
+        assert are_images(X)
         if X.ndim == 4 and X.shape[1] > _CHANNELS >= X.shape[3]:
             raise InputError(
                 f"X must have channels before rows, (n, c, h, w), got {tuple(X.shape)}: move its last axis"
@@ -64,14 +63,14 @@ class ImageInputs(Inputs):
             self.scale = torch.where(spread > 0, spread, 1.0)
         return Points(self._scaled(images))
 
-    def points(self, estimator: BaseEstimator, X: Any) -> Points:
+    def points(self, estimator: BaseEstimator, X: RowsLike) -> Points:
         """New images as points, the way the training images were."""
         if not are_images(X) or _with_channel(X.shape[1:]) != _with_channel(self.shape):
-            wanted = ", ".join(map(str, self.shape))
-            raise InputError(f"X must be images (n, {wanted}) as in fit, got {tuple(getattr(X, 'shape', ()))}")
+            wanted, rows = ", ".join(map(str, self.shape)), cast(Any, X)
+            raise InputError(f"X must be images (n, {wanted}) as in fit, got {np.shape(rows)}")
         return Points(self._scaled(self._read(X)))
 
-    def _read(self, X: Any) -> Float[Tensor, "n c h w"]:
+    def _read(self, X: np.ndarray | Tensor) -> Float[Tensor, "n c h w"]:
         array = X.detach().cpu().numpy() if isinstance(X, Tensor) else np.asarray(X)
         if array.dtype.kind not in "biuf":
             raise InputError(f"X must be images of numbers, got {array.dtype}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from numbers import Number
 from typing import Any
 
@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from stratagp.data.columns import is_missing
 from stratagp.data.tables import is_frame
 from stratagp.errors import InputError
-from stratagp.estimators.inputs.base import Inputs, Points, forget_columns
+from stratagp.estimators.inputs.base import Inputs, Points, RowsLike, forget_columns
 from stratagp.kernels import Constant, Kernel
 from stratagp.kernels.objects.base import short
 
@@ -40,7 +40,7 @@ class ObjectReader:
         self.name = name
         self.texts: bool | None = None  # whether all are texts, or none is; None where only some are
 
-    def learn(self, X: Any) -> list[Any]:
+    def learn(self, X: RowsLike) -> list[Any]:
         """The objects of ``fit``."""
         objects = self._listed(X)
         texts = [isinstance(item, str) for item in objects]
@@ -57,7 +57,7 @@ class ObjectReader:
             )
         return objects
 
-    def read(self, X: Any) -> list[Any]:
+    def read(self, X: RowsLike) -> list[Any]:
         """New objects, which must be texts where those of ``fit`` were, and must not where these were not."""
         objects = self._listed(X)
         other = (i for i, item in enumerate(objects) if isinstance(item, str) != self.texts)
@@ -73,13 +73,14 @@ class ObjectReader:
                 f"{self.name} must be a list of objects, one for each row, got {type(X).__name__}: give one column of "
                 "it, X['text'], or let view_kernels={'text': kernel} name it where the estimator has that option"
             )
-        if isinstance(X, (str, bytes)) or not hasattr(X, "__len__"):
+        if isinstance(X, (str, bytes)) or not isinstance(X, Sized):
             raise InputError(f"{self.name} must be a list of objects, one for each row, got {type(X).__name__}")
         if isinstance(X, np.ndarray) and X.ndim > 1 and X.dtype.kind in "OUS" and X[0:1].size == 1:
             raise InputError(f"{self.name} has shape {X.shape}: give the column itself, X[:, 0]")
         if len(X) == 0:
             raise InputError(f"{self.name} must hold at least one object, got none")
-        objects = list(X)
+        rows: Any = X
+        objects = list(rows)
         row = next((i for i, item in enumerate(objects) if is_missing(item)), None)
         if row is not None:
             raise InputError(f"{self.name} has no object in row {row} ({objects[row]!r}): drop such rows or fill them")
@@ -96,20 +97,21 @@ class ObjectInputs(Inputs):
         self.columns = []
         self.source = []
 
-    def learn(self, estimator: BaseEstimator, X: Any) -> Points:
+    def learn(self, estimator: BaseEstimator, X: RowsLike) -> Points:
         """The objects of ``fit``."""
         forget_columns(estimator)
         return Points(self.reader.learn(X))
 
-    def points(self, estimator: BaseEstimator, X: Any) -> Points:
+    def points(self, estimator: BaseEstimator, X: RowsLike) -> Points:
         """New objects."""
         return Points(self.reader.read(X))
 
 
-def refuse_texts(X: Any, remedy: str) -> None:
+def refuse_texts(X: RowsLike, remedy: str) -> None:
     """Refuse a list of texts where a table is meant; ``remedy`` says which kernel takes it."""
-    flat = isinstance(X, (list, tuple)) or (getattr(X, "ndim", 0) == 1 and not isinstance(X, torch.Tensor))
-    if flat and any(isinstance(item, str) for item in X):
+    rows: Any = X
+    flat = isinstance(X, (list, tuple)) or (not isinstance(X, (torch.Tensor, str)) and np.ndim(rows) == 1)
+    if flat and any(isinstance(item, str) for item in rows):
         raise InputError(f"X is a list of texts, which need a kernel over objects: {remedy}")
 
 
@@ -142,7 +144,7 @@ def warn_if_alike(kernel: Kernel, objects: list[Any], name: str = "X") -> None:
         )
 
 
-def _are_alike(kernel: Kernel, first: Any, others: list[Any]) -> bool:
+def _are_alike(kernel: Kernel, first: object, others: list[Any]) -> bool:
     with torch.no_grad():
         cross, own = kernel([first], others)[..., 0, :], kernel.diag([first, *others]).clamp_min(0)
     return bool((cross >= _ALIKE * (own[..., :1] * own[..., 1:]).sqrt()).all())
@@ -157,5 +159,5 @@ def _leaves(kernel: Kernel) -> Iterator[Kernel]:
             yield from _leaves(part)
 
 
-def _is_wrapped(item: Any) -> bool:
+def _is_wrapped(item: object) -> bool:
     return isinstance(item, (list, tuple)) and len(item) == 1 and isinstance(item[0], str)

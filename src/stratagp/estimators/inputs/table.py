@@ -15,8 +15,8 @@ from torch import Tensor
 
 from stratagp.data import GaussianImputer, Source, TableEncoder, needs_encoding
 from stratagp.errors import InputError
-from stratagp.estimators.inputs.base import InputOptions, Inputs, Points, forget_columns
-from stratagp.estimators.inputs.objects import ObjectInputs, refuse_texts
+from stratagp.estimators.inputs.base import InputOptions, Inputs, Points, RowsLike, forget_columns
+from stratagp.estimators.inputs.objects import refuse_texts
 from stratagp.kernels import RBF, Kernel, OnColumns, Product
 from stratagp.parameters import positive
 from stratagp.recipes.base import given_kernel
@@ -37,7 +37,7 @@ class TableInputs(Inputs):
         self.columns = []
         self.source = []
 
-    def learn(self, estimator: BaseEstimator, X: Any) -> Points:
+    def learn(self, estimator: BaseEstimator, X: RowsLike) -> Points:
         """Learn from the training rows, and return them as points."""
         options = self.options
         forget_columns(estimator)
@@ -59,12 +59,12 @@ class TableInputs(Inputs):
         if not options.scale:
             return points
         self.centre, self.scale = points.values.mean(0), spreads(points.values)
-        if self.encoder is not None and self.encoder.encoding == "codes":
+        if self.encoder is not None and self.code_sizes is not None:
             codes = torch.tensor(self.encoder.is_categorical)
             self.centre, self.scale = self.centre.masked_fill(codes, 0.0), self.scale.masked_fill(codes, 1.0)
         return self._fill(values, missing)
 
-    def points(self, estimator: BaseEstimator, X: Any) -> Points:
+    def points(self, estimator: BaseEstimator, X: RowsLike) -> Points:
         """New rows as points, the way the training rows were."""
         _refuse_files(X, "predict_file(X, out) predicts files, all else takes rows in memory")
         values, missing = self._read(estimator, X, reset=False)
@@ -78,13 +78,7 @@ class TableInputs(Inputs):
             name_categories(own, self.encoder)
         return own.bind(self.columns)
 
-    @property
-    def code_sizes(self) -> dict[int, int] | None:
-        """How many categories each column of codes has; None where there are no codes."""
-        codes = self.encoder is not None and self.encoder.encoding == "codes"
-        return self.encoder.sizes if codes and self.encoder is not None else None
-
-    def _read(self, estimator: BaseEstimator, X: Any, reset: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    def _read(self, estimator: BaseEstimator, X: RowsLike, reset: bool) -> tuple[np.ndarray, np.ndarray | None]:
         if self.encoder is not None:
             values, missing = self.encoder.transform(X)
             complete = self.options.missing == "impute" and missing is None
@@ -132,15 +126,10 @@ class TableInputs(Inputs):
         return points if self.centre is None or self.scale is None else (points - self.centre) / self.scale
 
 
-def _refuse_files(X: Any, remedy: str) -> None:
+def _refuse_files(X: RowsLike, remedy: str) -> None:
     """Refuse a path or a source where the rows themselves are meant."""
     if isinstance(X, (Source, str, os.PathLike)):
         raise InputError(f"X must be an array or a data frame, got {type(X).__name__}: {remedy}")
-
-
-def columns_or_objects(options: InputOptions, kernel: Kernel | None) -> Inputs:
-    """Columns, or objects that a kernel compares as they are."""
-    return TableInputs(options) if kernel is None or kernel.takes_tensors else ObjectInputs()
 
 
 def default_kernel(encoder: TableEncoder, of_numbers: Kernel) -> Kernel:

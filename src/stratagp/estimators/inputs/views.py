@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import copy
+import importlib
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone
 from torch import Tensor
 
 from stratagp.data import TableEncoder
+from stratagp.data.encoding import refuse_other_names
 from stratagp.data.tables import is_frame, pandas_like
 from stratagp.errors import InputError
-from stratagp.estimators.inputs.base import InputOptions, Inputs, Points, forget_columns
+from stratagp.estimators.inputs.base import InputOptions, Inputs, Points, RowsLike, forget_columns
 from stratagp.estimators.inputs.objects import ObjectReader, refuse_mixtures, refuse_texts, warn_if_alike
 from stratagp.estimators.inputs.table import TableInputs
-from stratagp.estimators.inputs.view_parts import (
-    as_table,
-    checked,
-    described,
-    in_order,
-    is_over_objects,
-    side_by_side,
-    slices,
-    views_of_frame,
-    widths,
-)
 from stratagp.kernels import Anchors, Kernel, choose_anchors
 from stratagp.kernels.algebra.on_columns import column_position
 
 _ONE = "objects"  # the name of the view that a list of objects is
+_REST = "columns"  # the view of all columns of a frame that have no kernel of their own
 
 
 class ViewInputs(Inputs):
@@ -46,12 +40,16 @@ class ViewInputs(Inputs):
         asked: columns of each view, as a slice, a name, a number or a list of these; a mapping gives the views names.
             None for one table without views, or for ``X`` that is a mapping or a list of views itself.
         given: kernels of views, by name or in their order; a view with a kernel over objects is a list of these.
+        kernel: over objects, where ``X`` is a list of these: one view.
 
     After ``learn``, ``views`` tells which encoded columns each view has, by its name; None where there are no views.
     """
 
-    def __init__(self, options: InputOptions, asked: Any = None, given: Any = None) -> None:
-        self.options, self.asked, self.given = options, asked, given
+    def __init__(
+        self, options: InputOptions, asked: Any = None, given: Any = None, kernel: Kernel | None = None
+    ) -> None:
+        self.options, self.asked, self.kernel = options, asked, kernel
+        self.given = given if kernel is None else {_ONE: kernel}
         self.table = TableInputs(options)
         self.table_reader: BaseEstimator | None = None  # whose columns are those of the table alone
         self.own_kernels: dict[str, Kernel | None] = {}
@@ -67,10 +65,11 @@ class ViewInputs(Inputs):
         self.columns = []
         self.source = []
 
-    def learn(self, estimator: BaseEstimator, X: Any) -> Points:
+    def learn(self, estimator: BaseEstimator, X: RowsLike) -> Points:
         """Learn from the training rows and their views, and return them as points."""
         self._refuse_objects_in_groups()
-        refuse_texts(X, self.options.texts)
+        if self.kernel is None:
+            refuse_texts(X, self.options.texts)
         named = self._named(X)
         if named is None:
             if self.asked is None and self.given is not None:
@@ -82,16 +81,17 @@ class ViewInputs(Inputs):
         if self.asked is not None:
             raise InputError("X is one array for each view already: leave out views")
         forget_columns(estimator)
-        self.frame = [str(name) for name in pandas_like(X).columns] if is_frame(X) else None
+        columns = is_frame(X) and self.kernel is None
+        self.frame = [str(name) for name in pandas_like(X).columns] if columns else None
         self.own_kernels = _by_name(self.given, list(named))
         self.readers = {
-            name: ObjectReader(self._call(name)) for name in named if is_over_objects(self.own_kernels[name])
+            name: ObjectReader(self._call(name)) for name in named if _is_over_objects(self.own_kernels[name])
         }
-        parts = checked({name: self._part(name, part, learn=True) for name, part in named.items()})
-        self.widths, self.takes_views = widths(parts), True
+        parts = _checked({name: self._part(name, part, learn=True) for name, part in named.items()})
+        self.widths, self.takes_views = _widths(parts), self.kernel is None
         return self._learn_parts(estimator, parts)
 
-    def _learn_table(self, estimator: BaseEstimator, X: Any) -> Points:
+    def _learn_table(self, estimator: BaseEstimator, X: RowsLike) -> Points:
         points = self.table.learn(estimator, X)
         self.columns, self.source, self.encoder = self.table.columns, list(self.table.source), self.table.encoder
         self.centre, self.scale = self.table.centre, self.table.scale
@@ -103,8 +103,10 @@ class ViewInputs(Inputs):
         # A frame's columns of objects are columns of the estimator too, but not of the table that is read here.
         reader = estimator if self.frame is None else clone(estimator, safe=False)
         self.table_reader = None if self.frame is None else reader
-        blocks = [self._learn_table(reader, side_by_side(arrays)).values] if arrays else []
-        found = self._resolved(reader, slices(arrays)) if arrays else {}
+        blocks = [self._learn_table(reader, _side_by_side(arrays)).values] if arrays else []
+        ends = np.cumsum([part.shape[1] for part in arrays.values()])
+        places = {name: slice(end - part.shape[1], end) for (name, part), end in zip(arrays.items(), ends, strict=True)}
+        found = self._resolved(reader, places) if arrays else {}
         for name in self.readers:
             blocks.append(self._anchored(name, parts[name]))
             end = sum(block.shape[1] for block in blocks)
@@ -113,22 +115,27 @@ class ViewInputs(Inputs):
         self._count_columns(estimator, arrays)
         return Points(torch.cat(blocks, 1))
 
-    def points(self, estimator: BaseEstimator, X: Any) -> Points:
+    def points(self, estimator: BaseEstimator, X: RowsLike) -> Points:
         """New rows as points, the way the training rows were."""
         if self.widths is None:
             return self.table.points(estimator, X)
         if self.frame is not None and is_frame(X):
-            X = in_order(pandas_like(X), self.frame)
+            frame = pandas_like(X)
+            given = [str(name) for name in frame.columns]
+            refuse_other_names(self.frame, given)
+            X = frame.iloc[:, [given.index(name) for name in self.frame]]
         named = self._named(X) or {}
         same = set(named) == set(self.widths)
-        parts = checked({name: self._part(name, part) for name, part in named.items()}) if same else {}
-        if widths(parts) != self.widths:
+        parts = _checked({name: self._part(name, part) for name, part in named.items()}) if same else {}
+        if _widths(parts) != self.widths:
             known = self.widths.items()
             expected = ", ".join(f"{name} with {f'{w} columns' if w else 'objects'}" for name, w in known)
-            raise InputError(f"X must be an array for each view, as in fit: {expected}; got {described(named, X)}")
+            got = ", ".join(f"{name} {_shape(part)}".rstrip() for name, part in named.items())
+            got = got or f"{type(X).__name__} {_shape(X)}".rstrip()
+            raise InputError(f"X must be an array for each view, as in fit: {expected}; got {got}")
         arrays = {name: parts[name] for name, width in self.widths.items() if width}
         reader = estimator if self.table_reader is None else self.table_reader
-        blocks = [self.table.points(reader, side_by_side(arrays)).values] if arrays else []
+        blocks = [self.table.points(reader, _side_by_side(arrays)).values] if arrays else []
         blocks += [anchors.encode(parts[name]) for name, anchors in self.anchors.items()]
         return Points(torch.cat(blocks, 1))
 
@@ -196,25 +203,27 @@ class ViewInputs(Inputs):
         """A view as an array ``n d`` or a frame, or as a list of objects where its kernel is over these."""
         reader = self.readers.get(name)
         if reader is None:
-            return as_table(name, values)
+            return _as_table(name, values)
         return reader.learn(values) if learn else reader.read(values)
 
     def _named(self, X: Any) -> dict[str, Any] | None:
         """What is given for each view, by name, where ``X`` is that; None where it is one table."""
+        if self.kernel is not None:
+            return {_ONE: X}
         if is_frame(X):
             by_column = isinstance(self.given, Mapping) and self.given and self.asked is None
-            return views_of_frame(pandas_like(X), self.given) if by_column else None
+            return _views_of_frame(pandas_like(X), self.given) if by_column else None
         whole = isinstance(X, (list, tuple)) and len(X) > 0
-        if isinstance(X, Mapping) and not hasattr(X, "shape"):  # a sparse matrix of keys is a mapping too
+        if isinstance(X, Mapping) and not issparse(X):  # a sparse matrix of keys is a mapping too
             return {str(name): part for name, part in X.items()}
-        several = whole and all(getattr(part, "ndim", 0) == 2 for part in X)
+        several = whole and all(_is_array(part) and np.ndim(part) == 2 for part in X)
         if several or (whole and self.asked is None and self._over_objects()):
             return {f"view {i}": part for i, part in enumerate(X)}
         return None
 
     def _over_objects(self) -> list[Kernel]:
         given = self.given.values() if isinstance(self.given, Mapping) else self.given or ()
-        return [own for own in given if is_over_objects(own)]
+        return [own for own in given if _is_over_objects(own)]
 
     def _refuse_objects_in_groups(self) -> None:
         if self.asked is not None and self._over_objects():
@@ -269,47 +278,86 @@ def _positions(columns: Any, names: list[str]) -> set[int]:
     return {column_position(column if isinstance(column, str) else int(column), names) for column in wanted}
 
 
-class AnchoredObjects(Inputs):
-    """A list of objects as rows of similarities to some of them: one view.
+def _is_over_objects(kernel: object) -> bool:
+    return isinstance(kernel, Kernel) and not kernel.takes_tensors
 
-    Arguments:
-        kernel: over the objects.
+
+def _views_of_frame(frame: Any, kernels: Mapping[Any, Any]) -> dict[str, Any]:
+    """A view for each column that has a kernel of its own, and one, "columns", of all others.
+
+    A column whose kernel is over objects becomes a list of these.
     """
-
-    def __init__(self, options: InputOptions, kernel: Kernel) -> None:
-        self.options, self.kernel = options, kernel
-        self.inside = ViewInputs(options, None, {_ONE: kernel})
-        self.columns = []
-        self.source = []
-
-    def learn(self, estimator: BaseEstimator, X: Any) -> Points:
-        """Choose anchors among the objects, and compare all with them."""
-        points = self.inside.learn(estimator, {_ONE: X})
-        self.source = self.inside.source
-        return points
-
-    def points(self, estimator: BaseEstimator, X: Any) -> Points:
-        """New objects, compared with the anchors."""
-        return self.inside.points(estimator, {_ONE: X})
-
-    @property
-    def views(self) -> dict[str, list[int]] | None:
-        """All columns are of one view."""
-        return self.inside.views
-
-    def kernels(self, kernel: Kernel, columns: int) -> list[Kernel]:
-        """The kernel of the objects, on their similarities."""
-        return self.inside.kernels(kernel, columns)
-
-    def anchor_points(self, columns: int) -> list[Tensor | None]:
-        """The anchors as rows: the inducing points of processes over the objects."""
-        return self.inside.anchor_points(columns)
-
-    def features(self, name: str) -> list[int]:
-        """The columns that a linear function may see."""
-        return self.inside.features(name)
+    names = [name for name in kernels if name != _REST]
+    absent = [repr(name) for name in names if name not in frame.columns]
+    if absent:
+        raise InputError(
+            f"X has no column {', '.join(absent)}, which view_kernels gives a kernel for; its columns are "
+            f"{', '.join(map(str, frame.columns))}, and those without a kernel are together the view {_REST!r}"
+        )
+    twice = [name for name in names if list(frame.columns).count(name) > 1]
+    if twice:
+        raise InputError(f"X has more than one column named {twice[0]!r}: rename or drop them")
+    if _REST in kernels and _REST in frame.columns:
+        raise InputError(
+            f"X: a column with a kernel of its own must not be called {_REST!r}, which stands for all others: rename it"
+        )
+    views: dict[str, Any] = {}
+    for name in names:
+        if not _is_over_objects(kernels[name]):
+            views[str(name)] = frame[[name]]
+            continue
+        gaps = np.flatnonzero(frame[name].isna())
+        if len(gaps):
+            raise InputError(f"X: column {name!r} has missing objects, the first in row {gaps[0]}: drop or fill them")
+        views[str(name)] = frame[name].tolist()
+    rest = frame.drop(columns=names)
+    return {**views, **({_REST: rest} if rest.shape[1] else {})}
 
 
-def columns_or_anchored(options: InputOptions, kernel: Kernel | None) -> Inputs:
-    """Columns, or objects as their similarities to some of them."""
-    return TableInputs(options) if kernel is None or kernel.takes_tensors else AnchoredObjects(options, kernel)
+def _as_table(name: str, values: Any) -> Any:
+    """A view as an array ``n d`` or a frame."""
+    if is_frame(values):
+        return pandas_like(values)
+    array = np.asarray(values)
+    if array.ndim == 1 and array.dtype.kind in "fiub":
+        array = array[:, None]
+    if array.ndim == 2 and array.shape[1]:
+        return array
+    hint = "; objects need a kernel over objects in view_kernels" if array.dtype.kind not in "fiub" else ""
+    raise InputError(f"X must hold an array (n, columns) for each view, got {array.shape} for {name!r}{hint}")
+
+
+def _is_array(values: Any) -> bool:
+    return isinstance(values, (np.ndarray, Tensor)) or issparse(values) or is_frame(values)
+
+
+def _shape(values: Any) -> str:
+    return str(np.shape(values)) if _is_array(values) else ""
+
+
+def _widths(parts: dict[str, Any]) -> dict[str, int | None]:
+    """The number of columns of each view; None for one of objects."""
+    return {name: None if isinstance(part, list) else part.shape[1] for name, part in parts.items()}
+
+
+def _checked(parts: dict[str, Any]) -> dict[str, Any]:
+    """Views that have the same rows."""
+    if not parts:
+        raise InputError("X must hold an array (n, columns) for each view, got none")
+    lengths = {name: len(part) for name, part in parts.items()}
+    if len(set(lengths.values())) > 1:
+        raise InputError(f"X must have the same rows in each view, got {lengths}")
+    return parts
+
+
+def _side_by_side(arrays: dict[str, Any]) -> Any:
+    """One table; a frame, if a part is one, with names of columns that their views precede where they repeat."""
+    if not any(is_frame(part) for part in arrays.values()):
+        return np.concatenate(list(arrays.values()), 1)
+    pandas = importlib.import_module("pandas")
+    frames = {name: pandas.DataFrame(part).reset_index(drop=True) for name, part in arrays.items()}
+    count = Counter(str(column) for frame in frames.values() for column in frame.columns)
+    for name, frame in frames.items():
+        columns = [str(c) for c in frame.columns]
+        frame.columns = [c if is_frame(arrays[name]) and count[c] == 1 else f"{name}: {c}" for c in columns]
+    return pandas.concat(list(frames.values()), axis=1)

@@ -75,13 +75,8 @@ class Sum(Kernel):
         return " + ".join(part.describe() for part in self.parts)
 
 
-<<<<<<< HEAD
 class Product(Kernel):
     """``k(x, z) = Π kᵢ(x, z)``. A number scales the kernel and stays fixed, since kernels have variances of their own.
-=======
-class Product(WithExpectations):
-    """``k(x, z) = Π kᵢ(x, z)``. A number scales the kernel and stays fixed, because kernels have their own variances.
->>>>>>> english
 
     >>> from stratagp import kernels as k
     >>> 2 * k.RBF() * (k.Linear() + k.Constant())

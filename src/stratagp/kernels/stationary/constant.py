@@ -17,13 +17,8 @@ from stratagp.kernels.stationary.scaled_distance import constant_diag
 from stratagp.parameters import UNSET, Parameter, Value, positive
 
 
-<<<<<<< HEAD
 class Constant(Kernel):
     """``k(x, z) = variance``: functions that are constant, at an unknown height.
-=======
-class Constant(WithExpectations):
-    """``k(x, z) = variance``: constant functions of unknown height.
->>>>>>> english
 
     >>> import torch
     >>> Constant(2.0)(torch.tensor([[0.0], [1.0]])).tolist()

@@ -13,14 +13,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import InputError
+from stratagp.likelihoods import Likelihood
 from stratagp.linalg.quasi_random import quasi_normal
 from stratagp.models.chain import Chain, joined
 from stratagp.models.fitted import Fitted
+from stratagp.models.fitted_process import TargetPosterior, normal_draws
+from stratagp.models.observations import Data
 from stratagp.models.stochastic import StochasticGP
 from stratagp.posteriors import FullGaussian
 from stratagp.predictive import Classes, LocationScale, Observed, Predictive
-from stratagp.recipes.base import Data
-from stratagp.recipes.processes import TargetPosterior, normal_draws
 from stratagp.training.devices import as_numpy
 from stratagp.training.lbfgs import Result
 from stratagp.training.loop import History
@@ -77,6 +78,11 @@ class ChainModel(Fitted):
         return self.chain
 
     @property
+    def observed(self) -> Likelihood:
+        """The likelihood itself, where the chain has a sampler of it or mixes functions for it."""
+        return self.chain.observed.unwrapped
+
+    @property
     def points(self) -> Any:
         """The rows it was trained on, or some of them."""
         return self.data.x
@@ -104,7 +110,7 @@ class ChainModel(Fitted):
     def _answer(self, observed: Observed, of: str) -> Predictive | Classes:
         if of == "f":
             return observed.latent
-        if self.chain.observed.unwrapped.of_classes:
+        if self.observed.of_classes:
             return Classes(observed.probabilities)
         if self.independent:
             return LocationScale(observed.mean[None], observed.var[None], np.zeros(1))
@@ -174,5 +180,5 @@ class ChainModel(Fitted):
         return Gaussian(drawn.mean(0), drawn.var(0))
 
     def _refuse_ordered(self) -> None:
-        if self.chain.observed.unwrapped.ordered:
+        if self.observed.ordered:
             raise InputError("certainty compares scores of classes, but an ordinal likelihood has one for all")

@@ -1,0 +1,314 @@
+"""Fitted processes of numbers: posteriors in closed form, and what they say about new rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from typing_extensions import Self
+
+from stratagp.errors import InputError
+from stratagp.kernels import Kernel, Sum
+from stratagp.likelihoods.quadrature import normal_nodes
+from stratagp.linalg import root
+from stratagp.models.exact import ExactPosterior
+from stratagp.models.fitted import Fitted, Learnt
+from stratagp.models.observations import Data
+from stratagp.objectives.sites import WarmStart
+from stratagp.objectives.vecchia import Conditionals
+from stratagp.parameterised import Parameterised
+from stratagp.predictive import LocationScale
+from stratagp.training.checkpoint import all_tensors
+from stratagp.training.devices import as_numpy
+from stratagp.training.world import World
+from stratagp.types import Gaussian
+
+
+@dataclass(frozen=True)
+class TargetPosterior:
+    """What is believed about one target.
+
+    Arguments:
+        process: answers ``mean(x)``, ``marginals(x)`` and ``covariance(x)`` about the function.
+        noise: the noise variance of a new observation; None where the process knows how it varies.
+        dof: degrees of freedom where the process is a Student-t process.
+    """
+
+    process: Any
+    noise: Float[Tensor, ""] | None
+    dof: float | None = None
+
+    def noise_at(self, x: Any) -> Float[Tensor, " n"]:
+        """The expected noise variance at each row."""
+        return self.process.noise(x) if self.noise is None else self.noise.expand(len(x))
+
+    def components(self, x: Any, of: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Means and variances ``k n`` and log weights ``k``; noise that is uncertain makes several components."""
+        mean, var = (part[:, 0] for part in self.process.marginals(x))
+        if of == "f":
+            return as_numpy(mean[None]), as_numpy(var[None]), np.zeros(1)
+        if self.noise is not None:
+            return as_numpy(mean[None]), as_numpy((var + self.noise_at(x))[None]), np.zeros(1)
+        nodes, log_weights = normal_nodes(1, mean)
+        log_noise = self.process.log_noise(x)
+        noise = (log_noise.mean + log_noise.var.sqrt() * nodes.mT).exp().mT
+        return as_numpy(mean.expand(noise.shape)), as_numpy(var + noise), as_numpy(log_weights)
+
+    def joint(self, x: Any, of: str) -> tuple[Float[Tensor, " n"], Float[Tensor, "n n"]]:
+        """Mean and joint covariance of the rows."""
+        mean, cov = self.process.mean(x), self.process.covariance(x)
+        cov = 0.5 * (cov + cov.mT)
+        return mean, cov + torch.diag(self.noise_at(x)) if of == "y" else cov
+
+    def noise_draws(self, x: Any, n_samples: int, generator: torch.Generator) -> Float[Tensor, "s n"]:
+        """Draws of the noise of new observations."""
+        if self.noise is not None:
+            level = self.noise.cpu().expand(n_samples, len(x))
+        else:
+            log_noise = Gaussian(*(part.cpu() for part in self.process.log_noise(x)))
+            wobble = torch.randn(n_samples, len(x), generator=generator, dtype=log_noise.mean.dtype)
+            level = (log_noise.mean[:, 0] + log_noise.var[:, 0].sqrt() * wobble).exp()
+        return level.sqrt() * torch.randn(n_samples, len(x), generator=generator, dtype=level.dtype)
+
+
+@dataclass
+class ProcessModel(Fitted):
+    """A process with its data, and posteriors of each target for one or more draws of the hyperparameters.
+
+    Arguments:
+        prior: the process before the data, which holds the learnt values.
+        data: the training rows.
+        draws: for each draw of the hyperparameters, the posterior of each target.
+    """
+
+    prior: Any
+    data: Data = field(repr=False)
+    draws: list[list[TargetPosterior]] = field(default_factory=list, repr=False)
+    learnt: Learnt | None = None
+    result: Any = None
+
+    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
+        """Evidence (or a bound on it), or leave-one-out density, of all targets."""
+        score = self.prior.log_leave_one_out if leave_one_out else self.prior.log_evidence
+        parts = zip(self.data.y.mT, self.data.row_noise(self.prior.noise), strict=True)
+        return torch.stack([score(self.data.x, y, level) for y, level in parts]).sum()
+
+    def on(self, data: Data) -> Self:
+        """The same process with other data."""
+        return replace(self, data=data)
+
+    def condition(self) -> list[TargetPosterior]:
+        """The posterior of each target, under the values that the prior has now."""
+        levels, each = self.data.row_noise(self.prior.noise), self.data.noises(self.prior.noise)
+        parts = zip(self.data.y.mT, levels, each, strict=True)
+        return [TargetPosterior(self.prior.condition(self.data.x, y, level), settled(own)) for y, level, own in parts]
+
+    @property
+    def module(self) -> Parameterised:
+        """The process before the data."""
+        module: Parameterised = self.prior
+        return module
+
+    @property
+    def points(self) -> Any:
+        """The training rows."""
+        return self.data.x
+
+    def to(self, device: torch.device) -> None:
+        """Move process and data to a device."""
+        self.prior, self.data = self.prior.to(device), self.data.to(device)
+
+    def predictive(self, x: Any, of: str = "y") -> LocationScale:
+        """A Gaussian or Student-t distribution for each target, averaged over draws of the hyperparameters."""
+        stacked = [[target.components(x, of) for target in targets] for targets in self.draws]
+        means, variances = (
+            np.concatenate([np.stack([each[i] for each in row], -1) for row in stacked]) for i in range(2)
+        )
+        log_weights = np.concatenate([row[0][2] for row in stacked]) - np.log(len(stacked))
+        return LocationScale(means, variances, log_weights, self.draws[0][0].dof)
+
+    def function(self, x: Any) -> Float[np.ndarray, "n q"]:
+        """The expected function of each target: no variance is computed."""
+        each = [torch.stack([target.process.mean(x) for target in targets], -1) for targets in self.draws]
+        return as_numpy(torch.stack(each).mean(0))
+
+    def joint(self, x: Any, of: str) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n n q"]]:
+        """Mean and joint covariance, by the law of total covariance over the hyperparameters."""
+        mean, second, cov = np.zeros(()), np.zeros(()), np.zeros(())
+        for targets in self.draws:
+            found = [target.joint(x, of) for target in targets]
+            own = np.stack([as_numpy(each) for each, _ in found], -1)
+            mean = mean + own / len(self.draws)
+            second = second + np.einsum("nq,mq->nmq", own, own) / len(self.draws)
+            cov = cov + np.stack([as_numpy(each) for _, each in found], -1) / len(self.draws)
+        return mean, cov + (second - np.einsum("nq,mq->nmq", mean, mean) if len(self.draws) > 1 else 0)
+
+    def draw(self, x: Any, n_samples: int, of: str, generator: torch.Generator) -> Float[np.ndarray, "s n q"]:
+        """Joint draws, each from one draw of the hyperparameters."""
+        count = len(self.draws)
+        chosen = torch.randint(count, (n_samples,), generator=generator) if count > 1 else torch.zeros(n_samples)
+        drawn = np.empty((n_samples, len(x), len(self.draws[0])))
+        for v in chosen.unique().long().tolist():
+            rows = (chosen == v).nonzero()[:, 0].numpy()
+            values = self._functions(self.draws[v], x, len(rows), generator)
+            if of == "y":
+                noise = [target.noise_draws(x, len(rows), generator) for target in self.draws[v]]
+                values = values + torch.stack(noise, -1)
+            drawn[rows] = values.numpy()
+        return drawn
+
+    def _functions(
+        self, targets: list[TargetPosterior], x: Any, n_samples: int, generator: torch.Generator
+    ) -> Float[Tensor, "s n q"]:
+        """Joint draws of the functions; those of different targets are independent."""
+        joints = [(*target.joint(x, "f"), target.dof) for target in targets]
+        return torch.stack([normal_draws(mean, cov, n_samples, dof, generator) for mean, cov, dof in joints], -1)
+
+    def leave_one_out(self) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n q"]]:
+        """In closed form, for exact posteriors."""
+        if len(self.draws) > 1:
+            raise InputError("leave_one_out is for one set of hyperparameters, not for hyperparameters='bayes'")
+        found = [each.leave_one_out() for each in self.exact_posteriors("leave_one_out")[0]]
+        return tuple(as_numpy(torch.cat([each[i] for each in found], 1)) for i in (0, 1))  # type: ignore[return-value]
+
+    def component(self, part: int, x: Any) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n q"]]:
+        """Mean and variance of what one summand of the kernel contributes."""
+        found = []
+        for posteriors in self.exact_posteriors("predict_component"):
+            count = len(summands(posteriors[0]))
+            if not isinstance(part, (int, np.integer)) or not 0 <= part < count:
+                raise InputError(f"part must be a summand of the kernel, 0 to {count - 1}; got {part!r}")
+            found.append([each.component(summands(each)[part], x) for each in posteriors])
+        mean, var = (np.stack([as_numpy(torch.cat([g[i] for g in row], 1)) for row in found]) for i in range(2))
+        return mean.mean(0), var.mean(0) + mean.var(0)
+
+    def exact_posteriors(self, asked: str) -> list[list[ExactPosterior]]:
+        """The posteriors of each draw and target, for questions that only exact ones answer."""
+        found = [[target.process for target in targets] for targets in self.draws]
+        if not all(isinstance(process, ExactPosterior) for row in found for process in row):
+            raise InputError(
+                f"{asked} is in closed form for the exact process with plain noise: refit GPRegressor with "
+                "inference='exact' and noise that does not vary"
+            )
+        return found
+
+
+class ExactModel(ProcessModel):
+    """The exact process: O(n³)."""
+
+
+class SparseModel(ProcessModel):
+    """Titsias' collapsed bound: O(n m²)."""
+
+    def bounds(self) -> tuple[float, float]:
+        """What the exact log evidence of the same hyperparameters lies between."""
+        with torch.no_grad():
+            parts = zip(self.data.y.mT, self.data.row_noise(self.prior.noise), strict=True)
+            upper = sum(float(self.prior.upper_bound(self.data.x, y, level)) for y, level in parts)
+            return float(self.score()), upper
+
+
+@dataclass
+class VecchiaModel(ProcessModel):
+    """Vecchia's process, and the conditionals that its values were learnt from."""
+
+    sets: Conditionals | None = field(default=None, repr=False)
+
+    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
+        """``log p(y)``, estimated from the conditionals at hand; or the leave-one-out density of all rows."""
+        if leave_one_out:
+            return super().score(leave_one_out)
+        parts = zip(self.data.y.mT, self.data.row_noise(self.prior.noise), strict=True)
+        return torch.stack([self.prior.log_evidence(self.data.x, y, level, self.sets) for y, level in parts]).sum()
+
+    def leave_one_out(self) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n q"]]:
+        """Each row predicted from the nearest of all others."""
+        found = [target.process.leave_one_out() for target in self.draws[0]]
+        mean, var = (as_numpy(torch.cat([each[i] for each in found], 1)) for i in range(2))
+        return mean, var
+
+
+class IterativeModel(ProcessModel):
+    """The exact process by conjugate gradients: O(n²) an iteration."""
+
+    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
+        """The evidence, estimated from random columns."""
+        parts, blocks = zip(self.data.y.mT, self.levels(), strict=True), self.prior.blocks(self.data.x)
+        return torch.stack([self.prior.log_evidence(self.data.x, y, level, blocks) for y, level in parts]).sum()
+
+    def condition(self) -> list[TargetPosterior]:
+        """The posterior of each target."""
+        World().copy_first(all_tensors(self.prior))  # all processes have the values of the first, to the last bit
+        parts, x = zip(self.data.y.mT, self.levels(), self.data.noises(self.prior.noise), strict=True), self.data.x
+        blocks = self.prior.blocks(x)
+        return [TargetPosterior(self.prior.condition(x, y, level, blocks), settled(own)) for y, level, own in parts]
+
+    def levels(self) -> list[Float[Tensor, " n"]]:
+        """The variance of each row's noise, for each target."""
+        levels = self.data.row_noise(self.prior.noise)
+        return [self.prior.noise.expand(len(self.data)) if level is None else level for level in levels]
+
+    @property
+    def residual(self) -> float:
+        """``|y − m − C α| / |y − m|`` of the system that predictions come from."""
+        return max(target.process.solved_to for target in self.draws[0])
+
+
+@dataclass
+class HeteroscedasticModel(ProcessModel):
+    """A second process on the log of the noise, by the marginalised variational bound."""
+
+    start: WarmStart = field(default_factory=WarmStart, repr=False)
+
+    def on(self, data: Data) -> Self:
+        """The same process with other data, about whose noise nothing is believed yet."""
+        return replace(self, data=data, start=WarmStart())
+
+    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
+        """The bound on the evidence; the belief about the noise starts where the last call left it."""
+        return self.prior.log_evidence(self.data.x, self.data.y[:, 0], self.start)
+
+    def condition(self) -> list[TargetPosterior]:
+        """The posteriors of function and log noise."""
+        return [TargetPosterior(self.prior.condition(self.data.x, self.data.y[:, 0]), None)]
+
+
+class StudentTModel(ProcessModel):
+    """The Student-t process in closed form."""
+
+    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
+        """The evidence."""
+        return self.prior.log_evidence(self.data.x, self.data.y[:, 0])
+
+    def condition(self) -> list[TargetPosterior]:
+        """The posterior, with its degrees of freedom."""
+        posterior = self.prior.condition(self.data.x, self.data.y[:, 0])
+        return [TargetPosterior(posterior, settled(posterior.noise), posterior.dof)]
+
+
+def summands(posterior: ExactPosterior) -> list[Kernel]:
+    """The summands of the kernel of a posterior."""
+    kernel = posterior.prior.kernel
+    return list(kernel.parts) if isinstance(kernel, Sum) else [kernel]
+
+
+def normal_draws(
+    mean: Float[Tensor, " n"], cov: Float[Tensor, "n n"], n_samples: int, dof: float | None, generator: torch.Generator
+) -> Float[Tensor, "s n"]:
+    """Draws from ``N(mean, cov)``; with ``dof``, from the t distribution of that covariance, one scale for a draw."""
+    mean, cov = mean.detach().cpu(), cov.detach().cpu()
+    scale: Tensor = root(cov, "eigen", "the joint covariance of the predictions")
+    normal = torch.randn(scale.shape[1], n_samples, generator=generator, dtype=scale.dtype)
+    if dof is not None:
+        shape = torch.full((n_samples,), dof / 2, dtype=scale.dtype)
+        normal = normal * ((dof - 2) / (2 * torch._standard_gamma(shape, generator=generator))).sqrt()
+    return (mean[:, None] + scale @ normal).mT
+
+
+def settled(level: Tensor) -> Tensor:
+    """A noise variance that later training does not change."""
+    return level.detach().clone()

@@ -1,0 +1,73 @@
+"""The rows that a model is learnt from, as kernels and likelihoods see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+@dataclass
+class Data:
+    """Points, targets as the likelihood sees them, and what is known about the noise of each row.
+
+    Arguments:
+        x: points ``n d``, images, or a list of objects.
+        y: standardised targets, or numbers of classes in one column.
+        weights: how many times as precise as an average observation a row is.
+        noise: known noise variances.
+        extra: variance that a row has beside the noise, such as that of filled inputs.
+    """
+
+    x: Any
+    y: Float[Tensor, "n p"]
+    weights: Float[Tensor, " n"] | None = None
+    noise: Float[Tensor, "n q"] | None = None
+    extra: Float[Tensor, " n"] | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def codes(self) -> Int[Tensor, " n"]:
+        """The number of each row's class."""
+        return self.y[:, 0].long()
+
+    def take(self, chosen: Int[Tensor, " r"]) -> Data:
+        """Some of the rows."""
+        x = self.x[chosen] if isinstance(self.x, Tensor) else [self.x[i] for i in chosen.tolist()]
+        rest = (None if part is None else part[chosen] for part in (self.weights, self.noise, self.extra))
+        return Data(x, self.y[chosen], *rest)
+
+    def some(self, most: int, seed: int) -> Data:
+        """At most ``most`` rows at random, in their order."""
+        return self.take(some_rows(len(self), most, seed))
+
+    def to(self, device: torch.device) -> Data:
+        """The rows on a device; objects, which are no tensors, stay."""
+        moved = {name: part.to(device) for name, part in vars(self).items() if isinstance(part, Tensor)}
+        return replace(self, **moved)
+
+    def noises(self, noise: Tensor) -> list[Float[Tensor, ""]]:
+        """The noise variance of each target."""
+        return list(noise.expand(self.y.shape[1]))
+
+    def row_noise(self, noise: Tensor) -> list[Float[Tensor, " n"] | None]:
+        """The variance of each row's noise, for each target; None where it is the model's for all rows."""
+        if self.noise is None and self.weights is None and self.extra is None and self.y.shape[1] == 1:
+            return [None]
+        levels: list[Any] = []
+        for j, own in enumerate(self.noises(noise)):
+            level = own.expand(len(self.y)) if self.noise is None else self.noise[:, j]
+            level = level if self.weights is None else level / self.weights
+            levels.append(level if self.extra is None else level + self.extra)
+        return levels
+
+
+def some_rows(n: int, most: int, seed: int) -> Int[Tensor, " r"]:
+    """At most ``most`` of ``n`` rows at random, in their order."""
+    chosen = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[:most]
+    return chosen.sort().values
