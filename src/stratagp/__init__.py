@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from stratagp.models import MulticlassLaplace as MulticlassLaplace
     from stratagp.models import SparseGP as SparseGP
     from stratagp.models import StudentTProcess as StudentTProcess
+    from stratagp.models import VecchiaGP as VecchiaGP
     from stratagp.parameters import bounded as bounded
     from stratagp.parameters import positive as positive
     from stratagp.persistence.model_file import load as load
@@ -74,7 +75,7 @@ _ESTIMATORS = (
 )
 _HOMES = {  # each name and the module that defines it
     **dict.fromkeys(("ExactGP", "GPClassification", "HeteroscedasticGP", "MulticlassLaplace"), "models"),
-    **dict.fromkeys(("SparseGP", "StudentTProcess"), "models"),
+    **dict.fromkeys(("SparseGP", "StudentTProcess", "VecchiaGP"), "models"),
     **dict.fromkeys(("bounded", "positive"), "parameters"),
     "ModelFileError": "errors",
     "load": "persistence.model_file",

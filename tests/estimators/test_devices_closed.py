@@ -24,6 +24,7 @@ REGRESSORS = {
     "leave-one-out": lambda: s.GPRegressor(hyperparameters="loo", n_restarts=0, **QUICK),
     "heteroscedastic": lambda: s.GPRegressor(noise="heteroscedastic", **QUICK),
     "sparse": lambda: s.GPRegressor(inference="sparse", n_inducing=5, **QUICK),
+    "vecchia": lambda: s.GPRegressor(inference="vecchia", n_neighbours=5, **QUICK),
     "conjugate gradients": lambda: s.GPRegressor(inference="cg", max_epochs=1, **QUICK),
     "correlated": lambda: s.GPRegressor(outputs="correlated", **QUICK),
     "Student-t": lambda: s.StudentTProcessRegressor(**QUICK),

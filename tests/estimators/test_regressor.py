@@ -303,9 +303,8 @@ def test_auto_says_what_it_chose_and_why(caplog):
     assert gp.inference_ == "exact"
     assert "60 rows" in gp.inference_reason_
     assert any("exact" in record.message for record in caplog.records)
-    kind, why = choose.of_numbers("auto", 100_000, None, False, 500, "map")
-    assert (kind, "100000" in why) == ("sparse", True)
-    assert choose.of_numbers("auto", 1_000_000, None, False, 500, "map")[0] == "stochastic"
+    kind, why = choose.of_numbers("auto", 100_000, None, False, 80, "map")
+    assert (kind, why) == ("vecchia", "100,000 rows are more than 4,000: each prediction comes from the 80 nearest")
     with pytest.raises(InputError, match="loo"):
         choose.of_numbers("auto", 100_000, None, False, 500, "loo")
     with pytest.raises(InputError, match="bayes"):

@@ -20,6 +20,7 @@ def expected_failures(estimator):
 ESTIMATORS = [
     GPRegressor(),
     GPRegressor(inference="sparse", n_inducing=20),
+    GPRegressor(inference="vecchia", n_neighbours=20, max_iterations=5),
     GPClassifier(),
     StudentTProcessRegressor(),
 ]

@@ -17,6 +17,7 @@ from stratagp.recipes.iterative import IterativeRecipe
 from stratagp.recipes.robust import HeteroscedasticRecipe, StudentTRecipe
 from stratagp.recipes.sparse import SparseRecipe
 from stratagp.recipes.stochastic import StochasticRecipe
+from stratagp.recipes.vecchia import VecchiaRecipe
 from stratagp.testing import check_recipe
 from stratagp.testing.recipe import toy_rows
 
@@ -35,6 +36,7 @@ def observed(likelihood, n_classes=0):
 
 CLOSED = {
     "exact": lambda: ExactRecipe(kernel()),
+    "Vecchia": lambda: VecchiaRecipe(kernel(), 10),
     "sparse": lambda: SparseRecipe(kernel(), 10),
     "stochastic": lambda: StochasticRecipe(kernel(), 10, max_epochs=20),
     "conjugate gradients": lambda: IterativeRecipe(kernel(), max_epochs=2),
@@ -63,6 +65,11 @@ CLASSES = {
 @pytest.mark.parametrize("name", CLOSED)
 def test_processes(name):
     check_recipe(CLOSED[name]())
+
+
+def test_smoothness_is_chosen_where_no_kernel_is_given():
+    model = check_recipe(VecchiaRecipe(n_neighbours=50), observed(None))
+    assert model.module.kernel.nu in (0.5, 1.5, 2.5)
 
 
 @pytest.mark.parametrize("name", BATCHES)

@@ -42,23 +42,26 @@ class GPRegressor(Regressor):
     """Gaussian-process regression: predictions with error bars, from twenty rows to millions.
 
     Arguments:
-        kernel: a kernel; left out, a Matérn-5/2 with a lengthscale for each column, and one for each category. Values
+        kernel: a kernel; left out, a Matérn-5/2 with a lengthscale for each column, and one for each category (for
+            "vecchia" the smoothness 1/2, 3/2 or 5/2 that explains the rows best). Values
             you give are in the units of your columns; those you leave out start from the data. Variances are of
             standardised targets.
         mean: the prior mean of the standardised targets, a :class:`~stratagp.means.Mean` or torch module; zero if left
             out, which after standardising is the average of the targets.
         noise: "learn"; "heteroscedastic" for noise that changes over the inputs, by a second process on its log; a
             known variance in squared units of y (0 interpolates); or known variances, one for each row.
-        inference: "exact", "sparse" (collapsed bound, ``n_inducing`` points), "stochastic" (mini-batches), "cg" (the
-            exact process by conjugate gradients, where its matrices are too large to be factored; ``residual_`` tells
-            how far they were solved), or "auto": exact up to 4,000 rows, sparse up to 200,000, stochastic above.
-            ``inference_`` and ``inference_reason_`` tell which and why.
+        inference: "exact"; "vecchia" (each prediction from the ``n_neighbours`` nearest rows, values learnt from the
+            conditionals of 4,000 rows); "sparse" (collapsed bound, ``n_inducing`` points); "stochastic" (mini-batches);
+            "cg" (the exact process by conjugate gradients, if its matrices are too large to be factored; ``residual_``
+            tells how far they were solved); or "auto": exact up to 4,000 rows, Vecchia above. ``inference_`` and
+            ``inference_reason_`` tell which and why.
         outputs: of several targets: "independent" with one kernel for all, or "correlated": co-kriging by a linear
             model of coregionalisation, in which each summand of the kernel is a function that the targets share, and
             NaN in y says that a target was not observed in a row.
         hyperparameters: "map" (evidence with weak priors), "ml" (evidence alone), "loo" (leave-one-out density), or
             "bayes" (averaged over ``n_draws`` draws from their posterior by NUTS).
         n_inducing: how many inducing points.
+        n_neighbours: how many rows a prediction by "vecchia" comes from.
         n_restarts: how many more starts to try: one with little noise, then at random around the first.
         standardise: "targets"; "both" also centres and scales the inputs, for kernels without lengthscales (a kernel's
             values are then in units of standard deviations); "none".
@@ -96,7 +99,7 @@ class GPRegressor(Regressor):
     outputs: Literal["independent", "correlated"] = "independent"
     hyperparameters: Literal["map", "ml", "loo", "bayes"] = "map"
     n_inducing: Whole = 500
-    n_neighbours: Whole = 100
+    n_neighbours: Whole = choose.NEIGHBOURS
     n_restarts: WholeOrZero = 1
     missing: Missing = "raise"
     n_draws: Whole = 50

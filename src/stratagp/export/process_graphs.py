@@ -106,8 +106,8 @@ def process_of_posterior(posterior: Any) -> ProcessGraph:
     if isinstance(layer, Inducing):
         return process_of_layer(layer, posterior.index)
     raise UnsupportedError(
-        "export is for exact, sparse and stochastic inference of independent targets: conjugate gradients and "
-        "correlated targets have no constants to export; save the model instead"
+        "export is for exact, sparse and stochastic inference of independent targets: Vecchia's process, conjugate "
+        "gradients and correlated targets have no constants to export; save the model instead"
     )
 
 

@@ -32,5 +32,7 @@ from stratagp.models.surrogate import predict_uncertain as predict_uncertain
 from stratagp.models.svdkl import inducing_dkl as inducing_dkl
 from stratagp.models.svdkl import pretrain as pretrain
 from stratagp.models.svdkl import svdkl as svdkl
+from stratagp.models.vecchia import VecchiaGP as VecchiaGP
+from stratagp.models.vecchia import VecchiaPosterior as VecchiaPosterior
 from stratagp.models.wishart import InverseWishartProcess as InverseWishartProcess
 from stratagp.models.wishart import WishartProcess as WishartProcess

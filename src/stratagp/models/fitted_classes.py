@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from typing_extensions import Self
 
 from stratagp.kernels import Kernel
 from stratagp.models.classification import BinaryPosterior, GPClassification, MulticlassLaplace, MulticlassPosterior
@@ -47,7 +46,7 @@ class ClassModel(Fitted):
     def __post_init__(self) -> None:
         self.starts = [WarmStart() for _ in range(self.n_classes)]
 
-    def on(self, data: Data) -> Self:
+    def on(self, data: Data) -> ClassModel:
         """The same process with other data."""
         return replace(self, data=data)
 

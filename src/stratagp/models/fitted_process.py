@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from typing_extensions import Self
 
 from stratagp.errors import InputError
 from stratagp.kernels import Kernel, Sum
@@ -97,7 +96,7 @@ class ProcessModel(Fitted):
         parts = zip(self.data.y.mT, self.data.row_noise(self.prior.noise), strict=True)
         return torch.stack([score(self.data.x, y, level) for y, level in parts]).sum()
 
-    def on(self, data: Data) -> Self:
+    def on(self, data: Data) -> ProcessModel:
         """The same process with other data."""
         return replace(self, data=data)
 
@@ -264,7 +263,7 @@ class HeteroscedasticModel(ProcessModel):
 
     start: WarmStart = field(default_factory=WarmStart, repr=False)
 
-    def on(self, data: Data) -> Self:
+    def on(self, data: Data) -> ProcessModel:
         """The same process with other data, about whose noise nothing is believed yet."""
         return replace(self, data=data, start=WarmStart())
 

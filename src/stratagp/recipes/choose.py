@@ -21,7 +21,7 @@ EXACT_ROWS = 4000  # up to which "auto" is exact: some minutes on two cores
 LAPLACE_ROWS = 3000  # rows (times classes, if more than two) up to which "auto" takes Laplace
 TEXT_ROWS = 2000  # the same for a column of texts alone, up to which each is compared with each
 INDUCING = 500  # inducing points of a sparse process
-NEIGHBOURS = 100  # rows that a prediction of Vecchia's process comes from
+NEIGHBOURS = 200  # rows that a prediction of Vecchia's process comes from
 _CLOSED_ROWS, _CLOSED_INDUCING = 20_000, 50  # up to which deep processes take the collapsed bound
 
 Choice = tuple[str, str]

@@ -6,16 +6,17 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from stratagp.errors import ConvergenceWarning
+from stratagp.models.fitted_classes import ClassModel
+from stratagp.models.fitted_process import ProcessModel
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter
-from stratagp.recipes.base import Data, FitContext
+from stratagp.recipes.base import FitContext
 from stratagp.training import Result, maximise_from_many, nuts
 from stratagp.training.criterion import Centres, Criterion, gets_weak_prior
 from stratagp.training.free import gather, learnt, scatter
@@ -48,24 +49,7 @@ class Search:
     n_draws: int = 50
 
 
-class Scored(Protocol):
-    """A model whose values can be learnt: how well these explain its data, and the same model with other data."""
-
-    data: Data
-    result: Any
-
-    @property
-    def module(self) -> Parameterised:
-        """What holds the values."""
-
-    def score(self, leave_one_out: bool = False) -> Tensor:
-        """How well the values explain the data."""
-
-    def on(self, data: Data) -> Scored:
-        """The same process with other data."""
-
-
-def climb(model: Scored, search: Search, context: FitContext, centres: Centres) -> Criterion:
+def climb(model: ProcessModel | ClassModel, search: Search, context: FitContext, centres: Centres) -> Criterion:
     """Move the values of a model to where they explain its rows best; all starts are tried on few of the rows.
 
     A climb on more rows begins where the last one ended, with the curvature that it learnt, so that all rows are seen a

@@ -39,7 +39,7 @@ class VecchiaRecipe(Recipe):
     """
 
     kernel: Kernel | None = None
-    n_neighbours: int = 100
+    n_neighbours: int = 200
     mean: Any = None
     search: Search = field(default_factory=Search)
 

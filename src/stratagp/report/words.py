@@ -50,6 +50,7 @@ _FAMILIES = {
 }
 _INFERENCES = {
     "exact": "in closed form, without approximation",
+    "vecchia": "from the nearest rows of each prediction",
     "sparse": "through a few hundred representative points, with a bound on what that loses",
     "stochastic": "from small batches of rows, through a few hundred representative points",
     "cg": "to all rows, by an iterative solver",
