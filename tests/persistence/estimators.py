@@ -278,7 +278,9 @@ MAKERS: dict[str, Callable[[], Fitted]] = {
     "drf, classes": lambda: _batched(s.DRFClassifier, 3, n_features=8),
     "gp-drf": lambda: _batched(s.GPDRFRegressor, n_inducing=6, n_features=8),
     "gp-drf, classes": lambda: _batched(s.GPDRFClassifier, 2, n_inducing=6, n_features=8),
-    "gp-drf, texts": lambda: _texts(s.GPDRFRegressor(k.Spectrum(2), n_inducing=6, n_features=8, max_epochs=5, random_state=0)),
+    "gp-drf, texts": lambda: _texts(
+        s.GPDRFRegressor(k.Spectrum(2), n_inducing=6, n_features=8, max_epochs=5, random_state=0)
+    ),
     "gp-drf, frame with texts": _views_of_frame,
     "graphs": _graphs,
     "trees": _trees,
