@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import datasets
+import harness
 from evidence import PEERS, difference, problem, stratagp_evidence
 from harness import Benchmark, Skip, best_of, environment, in_subprocess, in_words, peer, race
 from linalg import distance_gain, gain_row, log_density_gain, many_functions, marginals_gain, shared_points
@@ -19,6 +20,12 @@ MEGABYTE = 2**20
 @pytest.fixture
 def bench(tmp_path: Path) -> Benchmark:
     return Benchmark("trial", threads=1, folder=tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contestants rest before each turn, for fair times, which matter to no test."""
+    monkeypatch.setattr(harness, "PAUSE", 0.0)
 
 
 # --- the harness ---

@@ -1,22 +1,25 @@
 """The run-time checks of the test session: types by beartype, shapes by jaxtyping, both on every call.
 
-jaxtyping's import hook puts its own decorator on each function, which binds the arguments and checks them twice. The
-one here checks the arguments once before the call and the result once after it, at a fifth of the cost.
+jaxtyping's import hook puts its own decorator on each function, which binds the arguments and checks them twice. Ours
+checks the arguments once before the call and the result once after it, at a fifth of the cost.
 """
 
 import dataclasses
 import functools
 import inspect
 from collections.abc import Callable
+from types import CodeType
 from typing import Any, get_args, get_type_hints
 
 import jaxtyping
 from beartype import BeartypeConf, beartype
+from beartype.door import is_bearable
 
-# Whole numbers count as floats (PEP 484).
-typechecker = beartype(conf=BeartypeConf(is_pep484_tower=True, violation_type=TypeError))
+_CONF = BeartypeConf(is_pep484_tower=True, violation_type=TypeError)  # whole numbers count as floats (PEP 484)
+typechecker = beartype(conf=_CONF)
 _THEIRS = jaxtyping.jaxtyped
 _CONTEXT = _THEIRS("context")  # in which a letter of a shape means one size
+_HINTS: dict[tuple[str, CodeType], tuple[inspect.Signature, dict[str, Any]]] = {}  # of functions inside others
 
 
 def install(modules: list[str]) -> None:
@@ -38,9 +41,9 @@ def checked(decorated: Any = None, *, typechecker: Callable[[Any], Any]) -> Any:
 
 
 def _checked_function(function: Any, typechecker: Callable[[Any], Any]) -> Any:
-    function.__annotations__ = {
-        name: _resolved(annotation, function.__globals__) for name, annotation in function.__annotations__.items()
-    }
+    if "<locals>" in function.__qualname__:
+        return _checked_inside(function)
+    function.__annotations__ = _meaning(function)
     has_shapes = any(map(_has_shape, function.__annotations__.values()))
     if has_shapes and inspect.isgeneratorfunction(function):  # its arguments are checked when it has left our context
         return _THEIRS(function, typechecker=typechecker)
@@ -56,6 +59,38 @@ def _checked_function(function: Any, typechecker: Callable[[Any], Any]) -> Any:
             return inner(*args, **options)
 
     return in_context
+
+
+def _checked_inside(function: Any) -> Any:
+    """A function inside another, which is made anew with each call of that: beartype would compile it each time."""
+    key = function.__module__, function.__code__  # which is equal to one of the same text in another file
+    if key not in _HINTS:
+        _HINTS[key] = inspect.signature(function), _meaning(function)
+    signature, hints = _HINTS[key]
+
+    def insist(name: str, value: Any) -> None:
+        if name in hints and not is_bearable(value, hints[name], conf=_CONF):
+            raise TypeError(f"{function.__qualname__}: {name}={value!r} violates type hint {hints[name]}")
+
+    @functools.wraps(function)
+    def in_context(*args: Any, **options: Any) -> Any:
+        __tracebackhide__ = True
+        given = signature.bind(*args, **options).arguments
+        with _CONTEXT:
+            for name, value in given.items():
+                kind = signature.parameters[name].kind
+                many = {inspect.Parameter.VAR_POSITIONAL: tuple, inspect.Parameter.VAR_KEYWORD: dict.values}
+                for each in many[kind](value) if kind in many else (value,):
+                    insist(name, each)
+            result = function(*args, **options)
+            insist("return", result)
+        return result
+
+    return in_context if hints else function
+
+
+def _meaning(function: Any) -> dict[str, Any]:
+    return {name: _resolved(each, function.__globals__) for name, each in function.__annotations__.items()}
 
 
 def _resolved(annotation: Any, names: dict[str, Any]) -> Any:

@@ -21,6 +21,7 @@ F = np.tanh(4 * X[:, 0]) * X[:, 1]
 Y = F + 0.05 * RNG.normal(size=300)
 COLOURS = np.where(X[:, 0] * X[:, 1] > 0, "red", np.where(X[:, 2] > 0, "green", "blue"))
 SMALL = {"n_inducing": 12, "random_state": 0}
+ONCE = {**SMALL, "n_starts": 1}
 
 pytestmark = pytest.mark.filterwarnings("ignore::stratagp.errors.ConvergenceWarning")  # stopped early on purpose
 
@@ -34,9 +35,9 @@ def few_steps(monkeypatch):
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
     [
-        DFGPRegressor(n_hidden=2, n_inducing=6, n_starts=1, max_iterations=10, random_state=0),
+        DFGPRegressor(n_hidden=2, n_inducing=6, n_starts=1, max_iterations=3, random_state=0),
         DFGPClassifier(n_hidden=2, n_inducing=6, max_epochs=15, rate=0.2, propagate="moments", random_state=0),
-        WishartProcessRegressor(dof=2, n_inducing=6, n_starts=1, max_iterations=10, random_state=0),
+        WishartProcessRegressor(dof=2, n_inducing=6, n_starts=1, max_iterations=3, random_state=0),
     ]
 )
 def test_scikit_learn_accepts(estimator, check):
@@ -46,9 +47,9 @@ def test_scikit_learn_accepts(estimator, check):
 @pytest.mark.parametrize(
     "options",
     [
-        {"max_iterations": 100},
+        {"max_iterations": 60},
         {"hidden": "point", "max_iterations": 60},
-        {"output_kernel": "linear", "max_iterations": 100},
+        {"output_kernel": "linear", "max_iterations": 60},
         {"output_kernel": k.RBF() + k.Linear(), "max_iterations": 60},
         {"n_layers": 3, "max_iterations": 60},
         {"inference": "batches", "max_epochs": 120, "batch_size": 150},
@@ -57,7 +58,7 @@ def test_scikit_learn_accepts(estimator, check):
     ids=str,
 )
 def test_a_function_is_found_with_honest_intervals(options):
-    dfgp = DFGPRegressor(**SMALL, **options).fit(X[:200], Y[:200])
+    dfgp = DFGPRegressor(**ONCE, **options).fit(X[:200], Y[:200])
     assert np.sqrt(np.mean((dfgp.predict(X[200:]) - F[200:]) ** 2)) < 0.15  # of 0.46
     low, high = dfgp.predict_interval(X[200:])
     assert 0.88 < np.mean((low < Y[200:]) & (Y[200:] < high)) <= 1

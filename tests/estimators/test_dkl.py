@@ -48,7 +48,7 @@ def classifier(**options):
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
     [
-        make(network=[16, 3], grid_size=12, pretrain_epochs=25, max_epochs=2, batch_size=50, validation=0.0)
+        make(network=[16, 3], grid_size=12, pretrain_epochs=15, max_epochs=2, batch_size=50, validation=0.0)
         for make in (regressor, classifier)
     ]
 )
