@@ -69,7 +69,8 @@ def test_a_folder_is_evaluated_by_blocks(call, call_json, here, monkeypatch):
     assert said.stderr.count("the model does not use these columns: 'colour'") == 1
     assert "left out 1 of 120 rows, which have no target" in said.stderr
     assert (
-        "left out 2 of 120 rows, which the model cannot predict; the first has no value in column 'size', row 21" in said.stderr
+        "left out 2 of 120 rows, which the model cannot predict; the first has no value in column 'size', row 21"
+        in said.stderr
     )
     assert "--delimiter, --encoding" in call("evaluate", "model", "parts", "--decimal", ",", code=1).stderr
 
