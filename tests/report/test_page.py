@@ -177,7 +177,7 @@ def test_what_is_left_out_is_said(results, classification, tmp_path):
     assert sum("90 of 1,200 rows are shown." in caption for caption in said) == 2
     assert any("as a share of all columns. 7 more are left out." in caption for caption in said)
     assert any(
-        "The most frequent values are shown. 3 more are left out. The classes that change most are shown. 1 more is left out."
+        "frequent values are shown. 3 more are left out. The classes that change most are shown. 1 more is left out."
         in caption
         for caption in said
     )

@@ -16,7 +16,7 @@ import numpy as np
 
 from stratagp import metrics
 from stratagp.plotting.calibration import draw_coverage, draw_reliability, draw_residuals
-from stratagp.plotting.dependence import Curves, draw_curves
+from stratagp.plotting.dependence import Curves, draw_lines, draw_points
 from stratagp.plotting.style import BLUE, ORANGE, add_legend, ink, library
 from stratagp.report.values import count, number, percent
 
@@ -223,7 +223,9 @@ def _curve(ax: Any, results: dict[str, Any], found: dict[str, Any]) -> Drawn:
     values = np.array(found["values"], dtype=kinds[found["kind"]])
     of_classes = results["task"] == "classification"
     axis = ("probability" if len(parts) > 1 else parts[0]["name"]) if of_classes else results["target"]
-    draw_curves(ax, values, Curves(mean, low, high, found["band"], [part["name"] for part in parts]), not is_category)
+    (draw_points if is_category else draw_lines)(
+        ax, values, Curves(mean, low, high, found["band"], [part["name"] for part in parts])
+    )
     ax.set(xlabel=_cut(name), ylabel=_cut(axis))
     rug = np.array(found["rug"], dtype=float)
     ax.plot(rug, np.full(len(rug), 0.02), "|", color=ink(ax), alpha=0.4, transform=ax.get_xaxis_transform())

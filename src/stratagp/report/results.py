@@ -16,7 +16,7 @@ from stratagp.errors import InputError
 from stratagp.plotting.plot_data import labels, name_of, numbers
 from stratagp.report.answers import ClassAnswers, NumberAnswers
 from stratagp.report.learnt import describe, effects, histories
-from stratagp.report.summary import InputSummary, describe_columns, describe_target, read_inputs
+from stratagp.report.summary import MOST_COLUMNS, InputSummary, describe_column, describe_target, read_inputs
 from stratagp.report.values import plain, some
 
 FORMAT = 1  # of the dict; pages are made from this one alone
@@ -67,7 +67,8 @@ def gather(
     inputs = read_inputs(X_train, model)
     n = len(inputs.labels)
     y = _targets(task, y_train, n)
-    columns, classes = describe_columns(inputs), None
+    columns = [describe_column(*each) for each in zip(inputs.fields[:MOST_COLUMNS], inputs.columns, strict=False)]
+    classes = None
     if task == "classification":
         classes = [str(label) for label in np.asarray(model.classes_).tolist()]
     more = len(inputs.fields) - len(columns)

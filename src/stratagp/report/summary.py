@@ -70,11 +70,6 @@ def read_inputs(X: Any, model: BaseEstimator | None) -> InputSummary:
     return InputSummary(fields, table.columns, labels, is_table=True)
 
 
-def describe_columns(inputs: InputSummary) -> list[dict[str, Any]]:
-    """Kind, missing entries and spread of the first columns; for categories, the most frequent values."""
-    return [_described(*each) for each in zip(inputs.fields[:MOST_COLUMNS], inputs.columns, strict=False)]
-
-
 def describe_target(y: np.ndarray, classes: list[str] | None) -> dict[str, Any]:
     """How many rows each class has, the most frequent first; for numbers a histogram, mean and deviation.
 
@@ -122,7 +117,8 @@ def _is_table(X: Any) -> bool:
         return False
 
 
-def _described(field: Field, column: Column) -> dict[str, Any]:
+def describe_column(field: Field, column: Column) -> dict[str, Any]:
+    """Kind, missing entries and spread; for categories, the most frequent values."""
     found: dict[str, Any] = {
         "name": field.name,
         "kind": field.kind,
