@@ -10,9 +10,8 @@ from jaxtyping import Float, Int
 from scipy.special import ndtr
 from sklearn.base import BaseEstimator
 
-from stratagp import metrics
+from stratagp import ConformalRegressor, metrics
 from stratagp.errors import InputError
-from stratagp.estimators import ConformalRegressor
 from stratagp.estimators.calibration_rows import is_of_counts
 from stratagp.metrics.classes import brier_scores, log_losses
 from stratagp.plotting.answers import answers, interval, moments, promised
