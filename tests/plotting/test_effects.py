@@ -8,7 +8,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from stratagp import BayesianGPLVM, GPClassifier, GPRegressor, plotting
 from stratagp import kernels as k
 from stratagp.errors import InputError
-from stratagp.plotting.dependence import Curves, draw_curves
+from stratagp.plotting.dependence import Curves, draw_points
 from stratagp.plotting.plot_data import PlotData
 from stratagp.plotting.style import colours
 from tests.plotting.drawn import band, lines, texts, widths
@@ -136,7 +136,7 @@ def test_partial_dependence_of_classes():
         assert lines(ax)[c][1] == pytest.approx(expected)
     assert len({line.get_linestyle() for line in ax.get_lines()[:3]}) == 3  # and not by colour alone
     words = FRAME.town.to_numpy()[:, None] == ["Bonn", "Oslo", "Rome"]
-    points = draw_points(words @ np.eye(3))
+    points = points_of(words @ np.eye(3))
     assert len({each[0].get_marker() for each in points.containers}) == 3
     two = GPClassifier(max_iterations=0).fit(FRAME, np.where(three > 0, "up", "down"))
     left, right = plotting.partial_dependence(two, FRAME, ["dose", "town"], n_grid=3)
@@ -145,11 +145,11 @@ def test_partial_dependence_of_classes():
     assert right.containers[0][0].get_ydata() == pytest.approx(expected)
 
 
-def draw_points(mean):
+def points_of(mean):
     """Points of as many classes as there are columns, on new axes."""
     ax = pytest.importorskip("matplotlib.figure").Figure().subplots()
     curves = Curves(mean, mean - 0.1, mean + 0.1, "all", [str(c) for c in range(mean.shape[1])])
-    draw_curves(ax, np.arange(len(mean)).astype(object), curves, is_number=False)
+    draw_points(ax, np.arange(len(mean)).astype(object), curves)
     return ax
 
 

@@ -175,9 +175,9 @@ def test_what_is_left_out_is_said(results, classification, tmp_path):
     page = page_of(results, tmp_path)
     said = captions_of(page)
     assert sum("90 of 1,200 rows are shown." in caption for caption in said) == 2
-    assert any("shuffled. 7 more are left out." in caption for caption in said)
+    assert any("as a share of all columns. 7 more are left out." in caption for caption in said)
     assert any(
-        "the most frequent are shown. 3 more are left out. The classes that change most are shown. 1 more is left out."
+        "frequent values are shown. 3 more are left out. The classes that change most are shown. 1 more is left out."
         in caption
         for caption in said
     )
@@ -192,7 +192,7 @@ def test_what_is_left_out_is_said(results, classification, tmp_path):
 def test_the_page_says_which_rows_its_figures_are_about(results):
     for evidence, said in (
         ("held-out", "has not learnt from"),
-        ("leave-one-out", "all others"),
+        ("leave-one-out", "all the others"),
         ("training", "flatter"),
     ):
         results["performance"]["evidence"] = evidence
@@ -203,12 +203,12 @@ def test_the_page_says_which_rows_its_figures_are_about(results):
     ("change", "message"),
     [
         (lambda r: r.pop("format"), "results has no format"),
-        (lambda r: r.update(format=7), "format is 7, and pages are made from format 1"),
-        (lambda r: r.update(task="clustering"), "task is 'clustering'"),
+        (lambda r: r.update(format=7), "format is 7, but must be 1"),
+        (lambda r: r.update(task="clustering"), "got 'clustering'"),
         (lambda r: r["calibration"].pop("pit"), "calibration.pit is missing"),
         (lambda r: r["worst"]["rows"][1].update(row=3), r"worst.rows\[1\].row must not be 3"),
-        (lambda r: r.update(effects=[]), "effects is no dict but list"),
-        (lambda r: r["model"].update(values={}), "model.values is no list but dict"),
+        (lambda r: r.update(effects=[]), "effects must be a dict, got list"),
+        (lambda r: r["model"].update(values={}), "model.values must be a list, got dict"),
     ],
 )
 def test_a_dict_of_another_shape_is_refused(results, tmp_path, change, message):

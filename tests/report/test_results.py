@@ -6,10 +6,12 @@ import math
 import numpy as np
 import pytest
 from scipy.stats import binom, poisson
+from sklearn.base import BaseEstimator
 
 from stratagp import AutoGPRegressor, GPRegressor, metrics
 from stratagp import kernels as k
 from stratagp.errors import InputError
+from stratagp.report import learnt
 from stratagp.report.answers import NumberAnswers
 from stratagp.report.learnt import histories
 from stratagp.report.results import gather
@@ -191,7 +193,7 @@ def test_curves_are_of_the_most_frequent_values():
 
 
 def test_phases_of_training_keep_their_numbers():
-    class Phased:
+    class Phased(BaseEstimator):
         fitted_ = None
         histories_ = (History([-3.0]), History([]), History([-1.5, -1.0]))
 
@@ -258,7 +260,7 @@ def test_bad_arguments_are_named(regression, changes, message):
 
 def test_other_bad_input(regression, classification):
     model, (X, y), _ = regression
-    with pytest.raises(InputError, match="X_test and y_test go together"):
+    with pytest.raises(InputError, match="give both X_test and y_test"):
         gather(model, X, y, X, None, **PLAINLY)
     with pytest.raises(InputError, match="fitted regressor or classifier, got str"):
         gather("model", X, y, X, y, **PLAINLY)
@@ -266,7 +268,7 @@ def test_other_bad_input(regression, classification):
     with pytest.raises(InputError, match="targets"):
         gather(two, X[["dose (mg)"]], y, X[["dose (mg)"]], y, **PLAINLY)
     model, (X, label), _ = classification
-    with pytest.raises(InputError, match="the class 'odd', which the model has not learnt"):
+    with pytest.raises(InputError, match="the class 'odd', which the model does not know"):
         gather(model, X, label, X, np.where(label == "high", "odd", label), **PLAINLY)
 
 
@@ -277,3 +279,18 @@ def test_entries_are_short_texts_and_numbers():
     assert entry(np.int64(3)) == 3
     assert entry(True) == "True"
     assert entry("a  b\nc") == "a b c"
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_with_many_rows_standard_errors_are_shown_only_if_known_already(monkeypatch, asked):
+    X, y = trial()
+    model = GPRegressor(n_restarts=0).fit(X[:40], y[:40])
+    monkeypatch.setattr(learnt, "_MOST_ROWS", 39)
+    if asked:
+        assert len(model.hyperparameters_)
+    found = learnt.describe(model, read_inputs(X[:40], model), 40)
+    assert found["has_errors"] == asked
+    assert found["values"]
+    assert np.isfinite(
+        [row.std for row in model.hyperparameters_ if row.trainable]
+    ).all()  # the model itself is as before

@@ -18,7 +18,7 @@ import numpy as np
 
 import stratagp
 from stratagp.cli.model_folder import Fitted, Learnt
-from stratagp.cli.models import build, choose_for_files, train
+from stratagp.cli.models import build, choose_for_files, training
 from stratagp.cli.output import Console
 from stratagp.cli.scores import baselines, tested
 from stratagp.cli.settings import Settings
@@ -53,8 +53,8 @@ def fit(console: Console, settings: Settings) -> Fitted:
         rows = f"about {1 - settings.test:.3g} of {rows}"  # the exact number is known after all are read
     console.note(f"{task} by {choice.model} on {rows} in files: {choice.reason}")
     model = build(choice, task, settings, verbose=console.talks)
-    with _in_our_words():
-        train(model, source, None, settings.checkpoint, console)
+    with _in_our_words(), training(model, console):
+        model.fit(source, None, checkpoint=settings.checkpoint)
     fitted = Fitted(model, choice, task, columns, assumed, None, {}, {}, settings, time.perf_counter() - start)
     return _tested(fitted, source, test, console) if test is not None and console.first else fitted
 

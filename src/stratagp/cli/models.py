@@ -5,15 +5,22 @@ How large a table may be for which way of inference is the library's business: :
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import stratagp
 from stratagp.cli.kernel_text import parse_kernel
 from stratagp.cli.output import Console
 from stratagp.cli.settings import Settings
+from stratagp.cli.table import DataFrame
 from stratagp.errors import InputError
+
+if TYPE_CHECKING:
+    from stratagp.estimators.shell import Estimator as Estimator
+else:  # loads torch
+    Estimator = Any
 
 _EPOCHS = 10  # of GPClassifier with mini-batches, unless --epochs says otherwise
 
@@ -24,7 +31,7 @@ class Model(NamedTuple):
     Models that learn by mini-batches have no choice of inference.
     """
 
-    estimators: Callable[[], tuple[type, type]]
+    estimators: Callable[[], tuple[type[Estimator], type[Estimator]]]
     inference: tuple[str, str] | None = None
 
 
@@ -81,7 +88,7 @@ class Choice:
 
 
 def choose(settings: Settings, columns: Sequence[stratagp.data.Field], rows: int, classes: int) -> Choice:
-    """The model for so many rows of such columns; ``classes`` is 0 where the target is a number."""
+    """The model for so many rows of such columns; ``classes`` is 0 if the target is a number."""
     asked, log = settings.model, settings.log
     used = [each for each in columns if each.used]
     texts = tuple(each.name for each in used if each.kind == "text")
@@ -117,7 +124,7 @@ def choose_for_files(settings: Settings) -> Choice:
     return found
 
 
-def build(choice: Choice, task: str, settings: Settings, missing: bool = False, verbose: bool = False) -> Any:
+def build(choice: Choice, task: str, settings: Settings, missing: bool = False, verbose: bool = False) -> Estimator:
     """The estimator, not fitted yet.
 
     Arguments:
@@ -156,14 +163,15 @@ def usual_epochs(choice: Choice, task: str, settings: Settings, rows: int) -> in
     return int(build(choice, task, settings).epochs_for(rows)) if choice.by_batches else _EPOCHS
 
 
-def train(model: Any, X: Any, y: Any, checkpoint: str | None, console: Console) -> None:
-    """Fit an estimator; an interruption ends the command."""
+@contextmanager
+def training(model: Estimator, console: Console) -> Iterator[None]:
+    """Warnings of a fit as lines of the console; an interrupted fit ends the command."""
     with console.at_work():
-        model.fit(X, y, **({} if checkpoint is None else {"checkpoint": checkpoint}))
+        yield
     if any(each.ending == "interrupted" for each in getattr(model, "histories_", ())):
         raise KeyboardInterrupt
 
 
-def as_inputs(X: Any, choice: Choice) -> Any:
+def as_inputs(X: DataFrame, choice: Choice) -> DataFrame | list[str]:
     """Rows as the estimator takes them: a frame, or a list where texts are all there is."""
     return X[choice.texts[0]].tolist() if choice.alone else X

@@ -78,7 +78,7 @@ def partial_dependence(
         drawn.append((values, curves_of(model, some, j, values, level)))
     panels = many_axes(ax, len(chosen))
     for panel, j, (values, curves) in zip(panels, chosen, drawn, strict=True):
-        draw_curves(panel, values, curves, rows.is_number(j, model))
+        (draw_lines if rows.is_number(j, model) else draw_points)(panel, values, curves)
         name = "probability" if classes and len(curves.names) > 1 else curves.names[0] if classes else None
         panel.set(xlabel=rows.names[j], ylabel=name or name_of(None, target))
         if rows.is_number(j, model):
@@ -88,18 +88,10 @@ def partial_dependence(
 
 
 def curves_of(model: Any, some: PlotData, j: int, values: np.ndarray, level: float) -> Curves:
-    """The dependence on column j at ``values``, by the model's belief if it has one, else over ``some`` rows."""
-    known = not is_classifier(model) and _knows_its_belief(model)
+    """The dependence on column j at ``values``, over the belief of a model that has one, else over ``some`` rows."""
+    independent = answers(model, "partial_dependence") and answer(model, "outputs") in (None, "independent")
+    known = independent and not is_classifier(model)
     return _believed(model, j, values, level) if known else _averaged(model, some, j, values, level)
-
-
-def draw_curves(ax: Any, values: np.ndarray, curves: Curves, is_number: bool) -> None:
-    """Draw lines over numbers and dates, points over categories."""
-    (_line if is_number else _points)(ax, values, curves)
-
-
-def _knows_its_belief(model: Any) -> bool:
-    return answers(model, "partial_dependence") and answer(model, "outputs") in (None, "independent")
 
 
 def _believed(model: Any, j: int, values: np.ndarray, level: float) -> Curves:
@@ -127,34 +119,34 @@ def _averaged(model: Any, rows: PlotData, j: int, values: np.ndarray, level: flo
     return Curves(found.mean(1), low, high, f"{percent(level)} of rows", names)
 
 
-def _line(ax: Any, values: np.ndarray, curves: Curves) -> None:
+def draw_lines(ax: Any, values: np.ndarray, curves: Curves) -> None:
+    """Lines with bands, over numbers and dates."""
+    names = ["average"] if len(curves.names) == 1 else curves.names
     for c, colour in enumerate(colours(len(curves.names))):
         label = curves.band if c == 0 else None
         ax.fill_between(values, curves.low[:, c], curves.high[:, c], color=colour, alpha=BAND, linewidth=0, label=label)
-        ax.plot(values, curves.mean[:, c], LINES[c % len(LINES)], color=colour, label=_short(curves, c))
+        ax.plot(values, curves.mean[:, c], LINES[c % len(LINES)], color=colour, label=names[c])
     ax.margins(x=0)
     tidy_dates(ax.xaxis, values)
 
 
-def _points(ax: Any, values: np.ndarray, curves: Curves) -> None:
+def draw_points(ax: Any, values: np.ndarray, curves: Curves) -> None:
+    """Points with error bars, over categories."""
     count = len(curves.names)
+    names = ["average"] if count == 1 else curves.names
     for c, colour in enumerate(colours(count)):
         place = np.arange(len(values)) + (c - (count - 1) / 2) * 0.6 / count
         mean = curves.mean[:, c]
         ends = np.abs(np.stack([mean - curves.low[:, c], curves.high[:, c] - mean]))
-        label = f"{_short(curves, c)}, {curves.band}" if c == 0 else _short(curves, c)
+        label = f"{names[c]}, {curves.band}" if c == 0 else names[c]
         marker = MARKERS[c % len(MARKERS)]
         ax.errorbar(place, mean, ends, fmt=marker, color=colour, capsize=3, markersize=5, label=label)
-    names = [str(value) for value in values]
-    crowded = len(names) > 6 or sum(map(len, names)) > 30
-    ax.set_xticks(np.arange(len(names)), names, **({"rotation": 35, "ha": "right"} if crowded else {}))
+    levels = [str(value) for value in values]
+    crowded = len(levels) > 6 or sum(map(len, levels)) > 30
+    ax.set_xticks(np.arange(len(levels)), levels, **({"rotation": 35, "ha": "right"} if crowded else {}))
     ax.margins(x=0.15)
 
 
 def _rug(ax: Any, values: np.ndarray) -> None:
     """Mark the rows at the lower edge."""
     ax.plot(values, np.full(len(values), 0.02), "|", color=ink(ax), alpha=0.4, transform=ax.get_xaxis_transform())
-
-
-def _short(curves: Curves, c: int) -> str:
-    return "average" if len(curves.names) == 1 else curves.names[c]

@@ -1,7 +1,7 @@
-"""A self-contained page about a fitted model, for somebody who has a file and a question (``stratagp[plot]``).
+"""A report about a fitted model: one HTML page that needs no network (``stratagp[plot]``).
 
-:func:`stratagp.report.results.gather` asks a model for plain results, which can be kept as JSON; :func:`write_report`
-makes the page from those alone.
+:func:`stratagp.report.results.gather` asks a model for plain results, which JSON can hold; :func:`write_report` makes
+the page from these alone.
 """
 
 from stratagp.report.page import write_report as write_report

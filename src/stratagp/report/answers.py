@@ -1,4 +1,4 @@
-"""What a model says of rows whose targets are known: how good that is, whether error bars and probabilities hold."""
+"""What a model predicts for rows with known targets: how good that is, and whether its uncertainty holds."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import ndtr
+from sklearn.base import BaseEstimator
 
-from stratagp import metrics
+from stratagp import ConformalRegressor, metrics
 from stratagp.errors import InputError
 from stratagp.estimators.regression import is_of_counts
 from stratagp.metrics.classes import brier_scores, log_losses
-from stratagp.plotting.answers import interval, moments, promised
+from stratagp.plotting.answers import answers, interval, moments, promised
 from stratagp.plotting.calibration import LEVELS
 from stratagp.report.values import short, some, standard_error
 
 _WIDE = 0.95  # the level of the intervals that tables show
 _PIT_BINS = 10
-_POINTS = 400  # of the pictures
-_LEAST = 1e-300  # deviations are divided by
-_MOST = 12  # classes of a table of confusions
-_MOST_LOSS = 690.0  # about −ln 10⁻³⁰⁰, in place of the infinite loss of a class that was called impossible
+_POINTS = 400  # in a picture
+_LEAST = 1e-300  # the smallest deviation to divide by
+_MOST = 12  # classes in a table of confusions
+_MOST_LOSS = 690.0  # about −ln 10⁻³⁰⁰, instead of infinity for a class of probability zero
 
 Scores = dict[str, dict[str, float | None]]
 """Values and standard errors by the names of scores."""
 Worst = list[tuple[int, dict[str, Any]]]
-"""Numbers of rows, and what was said of them."""
+"""Numbers of rows, and what was predicted for them."""
 
 
 class NumberAnswers(NamedTuple):
-    """What a model says of n rows: moments, ends and probabilities of intervals, P(Y ≤ y), log densities if known.
+    """Predictions for n rows: moments, ends and probabilities of intervals by level, P(Y ≤ y), log densities if known.
 
-    Intervals are by level. Of ``counts`` these end on whole numbers, and ``below`` is P(Y < y); else it is ``pit``.
+    Intervals of ``counts`` end on whole numbers, and ``below`` is P(Y < y); otherwise it equals ``pit``.
     """
 
     y: Float[np.ndarray, " n"]
@@ -47,26 +48,26 @@ class NumberAnswers(NamedTuple):
     log_density: Float[np.ndarray, " n"] | None
 
     @classmethod
-    def of(cls, model: Any, X: Any, y: np.ndarray) -> NumberAnswers:
-        """The model's own answers about rows and their targets."""
+    def of(cls, model: BaseEstimator, X: Any, y: np.ndarray) -> NumberAnswers:
+        """The model's own predictions for rows and their targets."""
         mean, std = moments(model, X)
-        density = np.asarray(model.log_density(X, y)) if hasattr(model, "log_density") else None
-        pit = np.asarray(model.cdf(X, y)) if hasattr(model, "cdf") else ndtr((y - mean) / np.maximum(std, _LEAST))
+        density = np.asarray(model.log_density(X, y)) if answers(model, "log_density") else None
+        pit = np.asarray(model.cdf(X, y)) if answers(model, "cdf") else ndtr((y - mean) / np.maximum(std, _LEAST))
         ends, counts = intervals(model, X), is_of_counts(model)
         wanted = [promised(model, X, each, level) for level, each in ends.items()]
         below = np.asarray(model.cdf(X, y - 1)) if counts else pit
         return cls(y, mean, std, ends, wanted, counts, below, pit, density)
 
     @classmethod
-    def left_out(cls, model: Any, y: np.ndarray) -> NumberAnswers | None:
-        """Each training row predicted from all others, where the model has that in closed form; Gaussian intervals."""
-        if not hasattr(model, "leave_one_out"):
+    def left_out(cls, model: BaseEstimator, y: np.ndarray) -> NumberAnswers | None:
+        """Each training row predicted from all others, if the model can in closed form; with Gaussian intervals."""
+        if not answers(model, "leave_one_out"):
             return None
         try:
             mean, std = model.leave_one_out()
-        except InputError:  # its message says for which models there is none
+        except InputError:  # which says for which models there is none
             return None
-        if len(mean) != len(y):  # rows of weight zero were not learnt from
+        if len(mean) != len(y):  # rows of weight zero were left out
             return None
         reach = {level: NormalDist().inv_cdf(0.5 + level / 2) * std for level in LEVELS}
         z = (y - mean) / np.maximum(std, _LEAST)
@@ -80,7 +81,7 @@ class NumberAnswers(NamedTuple):
         return (self.y - self.mean) / np.maximum(self.std, _LEAST)
 
     def performance(self) -> Scores:
-        """Scores with standard errors over rows: RMSE, MAE, R², and density and coverage where these are known."""
+        """Scores with standard errors over rows: RMSE, MAE, R²; density and coverage if known."""
         error, n = self.y - self.mean, len(self.y)
         rmse = float(np.sqrt(np.mean(error**2)))
         scores = {
@@ -99,8 +100,8 @@ class NumberAnswers(NamedTuple):
     def calibration(self) -> dict[str, Any]:
         """How many targets lie inside intervals of each level, how wide the widest are, and the bins of P(Y ≤ y).
 
-        A count stands evenly for all of ``P(Y < y)`` to ``P(Y ≤ y)``, so that bins are even on average where the model
-        is right (Czado, Gneiting and Held 2009).
+        A count is spread evenly from ``P(Y < y)`` to ``P(Y ≤ y)``, so that bins are even on average if the model is
+        right (Czado, Gneiting and Held 2009).
         """
         inside = [int(np.sum((low <= self.y) & (self.y <= high))) for low, high in self.ends.values()]
         width = float(np.mean(self.ends[_WIDE][1] - self.ends[_WIDE][0])) if _WIDE in self.ends else None
@@ -114,13 +115,13 @@ class NumberAnswers(NamedTuple):
         return {"rows": len(self.y), **found, "pit": bins, "width": width}
 
     def points(self, seed: int) -> dict[str, Any]:
-        """Some rows for the pictures: what was predicted, what was true, and how many deviations lie between."""
+        """Some rows for pictures: what was predicted, what was true, and how many deviations lie between."""
         rows = some(len(self.y), _POINTS, seed)
         names = {"predicted": self.mean, "true": self.y, "z": self.z}
         return {name: short(values[rows]) for name, values in names.items()}
 
     def worst(self, count: int) -> Worst:
-        """The rows that lie most standard deviations off, with the widest interval that the model has given."""
+        """The rows that are most standard deviations off, with the widest interval of the model."""
         level = max(self.ends, default=None)
         low, high = (self.mean, self.mean) if level is None else self.ends[level]
         names = {"true": self.y, "predicted": self.mean, "low": low, "high": high, "off": self.z}
@@ -128,16 +129,15 @@ class NumberAnswers(NamedTuple):
         return [(int(i), {name: float(values[i]) for name, values in names.items()}) for i in rows]
 
 
-def intervals(model: Any, X: Any) -> dict[float, tuple[np.ndarray, np.ndarray]]:
-    """The model's own intervals of all levels, by one call where it can; levels that it refuses are left out."""
-    if hasattr(model, "_intervals"):  # conformal ones, whose ends are no quantiles
-        own: dict[float, tuple[np.ndarray, np.ndarray]] = model._intervals(X, LEVELS)
-        return own
-    if hasattr(model, "predict_quantiles"):
+def intervals(model: BaseEstimator, X: Any) -> dict[float, tuple[np.ndarray, np.ndarray]]:
+    """The model's own intervals of all levels, from one call if possible; levels that it refuses are left out."""
+    if isinstance(model, ConformalRegressor):  # whose ends are no quantiles
+        return model._intervals(X, LEVELS)
+    if answers(model, "predict_quantiles"):
         tails = [0.5 - level / 2 for level in LEVELS] + [0.5 + level / 2 for level in LEVELS]
         try:
             quantiles = np.asarray(model.predict_quantiles(X, tails))
-        except InputError:  # one of them, perhaps
+        except InputError:  # perhaps of one level only
             pass
         else:
             return {level: (quantiles[:, i], quantiles[:, len(LEVELS) + i]) for i, level in enumerate(LEVELS)}
@@ -151,19 +151,19 @@ def intervals(model: Any, X: Any) -> dict[float, tuple[np.ndarray, np.ndarray]]:
 
 
 class ClassAnswers(NamedTuple):
-    """Probabilities of c classes in n rows, the numbers of the true ones, and the names of all."""
+    """Probabilities of c classes in n rows, the numbers of the true classes, and the names of all."""
 
     codes: Int[np.ndarray, " n"]
     p: Float[np.ndarray, "n c"]
     names: list[str]
 
     @classmethod
-    def of(cls, model: Any, X: Any, y: np.ndarray) -> ClassAnswers:
-        """The model's probabilities of rows and their classes."""
+    def of(cls, model: BaseEstimator, X: Any, y: np.ndarray) -> ClassAnswers:
+        """The model's probabilities for rows and their classes."""
         names = [str(label) for label in np.asarray(model.classes_).tolist()]
         places, labels = {name: code for code, name in enumerate(names)}, [str(label) for label in y.tolist()]
-        if strange := sorted(set(labels) - set(names)):
-            raise InputError(f"y_test has the class {strange[0]!r}, which the model has not learnt: drop those rows")
+        if unknown := sorted(set(labels) - set(names)):
+            raise InputError(f"y_test has the class {unknown[0]!r}, which the model does not know: drop such rows")
         codes = np.array([places[label] for label in labels], dtype=int)
         return cls(codes, np.asarray(model.predict_proba(X), dtype=float), names)
 
@@ -173,9 +173,9 @@ class ClassAnswers(NamedTuple):
         return self.p.argmax(1)
 
     def performance(self) -> Scores:
-        """Accuracy, log loss, Brier score and calibration error, with standard errors over rows where these say much.
+        """Accuracy, log loss, Brier score and calibration error, with standard errors over rows.
 
-        That of an accuracy does not, as it is zero where all rows are right: pages give its binomial interval.
+        An accuracy has none, since it would be zero if all rows are right: pages give its binomial interval.
         """
         loss = np.minimum(log_losses(self.codes, self.p), _MOST_LOSS)
         rows = {"log_loss": loss, "brier": brier_scores(self.codes, self.p)}
@@ -188,7 +188,7 @@ class ClassAnswers(NamedTuple):
         }
 
     def calibration(self, seed: int) -> dict[str, Any]:
-        """Shares of right rows in bins of the probability of the most probable class, and the calibration error."""
+        """The calibration error, and the shares of right rows in bins of the highest probability."""
         order = range(len(self.names))
         bins = metrics.reliability(self.codes, self.p, order)
         low, high = metrics.ece_interval(self.codes, self.p, order, random_state=seed)
@@ -203,7 +203,7 @@ class ClassAnswers(NamedTuple):
         }
 
     def confusion(self) -> dict[str, Any] | None:
-        """How many rows of each class were taken for each; None where there are too many classes for a table."""
+        """How many rows of each class were taken for each class; None if there are too many classes for a table."""
         c = len(self.names)
         if c > _MOST:
             return None

@@ -1,4 +1,4 @@
-"""What a model is, what it has learnt, and what drives its predictions, as plain values."""
+"""What a model is, what it has learnt and what drives its predictions, as plain values."""
 
 from __future__ import annotations
 
@@ -7,38 +7,44 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from torch.nn import Module
 
 from stratagp.errors import StrataGPError
+from stratagp.estimators.calibration_rows import Calibration
+from stratagp.estimators.shell import Estimator
 from stratagp.kernels import Periodic
 from stratagp.likelihoods import GaussianNoise, Likelihood
+from stratagp.plotting.answers import answer, answers
 from stratagp.plotting.dependence import curves_of
 from stratagp.plotting.plot_data import PlotData
 from stratagp.plotting.training import histories_of
 from stratagp.report.summary import InputSummary
 from stratagp.report.values import date, entry, plain, short, some
+from stratagp.training.curvature import Hyperparameter
 
-_MOST_ROWS = 1500  # of training, up to which standard errors are computed for the page
+_MOST_ROWS = 1500  # up to which standard errors are computed for the page
 _MOST_VALUES = 60
-_LONGEST = 600  # letters of a kernel
+_LONGEST = 600  # characters of a kernel
 _NOISES = ("noise", "gaussian.noise", "likelihood.noise", "likelihood.given.noise")
 _LEVEL = 0.9  # of the bands
-_TOP = 4  # columns whose curves are drawn
-_MOST_COLUMNS = 200  # beyond which relevance takes long
+_TOP = 4  # columns with a curve
+_MOST_COLUMNS = 200  # above which relevance takes too long
 _SHARES = 15
 _GRID, _ROWS, _RUG = 30, 100, 120
 _CLASSES = 4  # curves in a picture
-_LEVELS = 10  # values of a category
+_LEVELS = 10  # values of a category in a picture
 
 
-def inner(model: Any) -> Any:
-    """The model that a calibrated one holds, or the model itself."""
-    return inner(model.model) if not hasattr(model, "fitted_") and hasattr(model, "model") else model
+def inner(model: BaseEstimator) -> BaseEstimator:
+    """The model inside a calibrated one, or the model itself."""
+    return inner(model.model) if isinstance(model, Calibration) else model
 
 
-def describe(model: Any, inputs: InputSummary, rows: int) -> dict[str, Any]:
+def describe(model: BaseEstimator, inputs: InputSummary, rows: int) -> dict[str, Any]:
     """The kind of model, its kernel, its inference and why, and what it has learnt.
 
-    Lengthscales are in the units of the columns, noise is a standard deviation in those of the target.
+    Lengthscales are in the units of the columns; the noise is a standard deviation in the unit of the target.
     """
     own = inner(model)
     table = _table(own, rows)
@@ -56,8 +62,8 @@ def describe(model: Any, inputs: InputSummary, rows: int) -> dict[str, Any]:
         "name": type(model).__name__,
         "inner": None if own is model else type(own).__name__,
         "kernel": kernel,
-        "inference": getattr(own, "inference_", None),
-        "reason": getattr(own, "inference_reason_", None),
+        "inference": answer(own, "inference_"),
+        "reason": answer(own, "inference_reason_"),
         "values": values,
         "more_values": max(0, len(table) - _MOST_VALUES),
         "has_errors": any(row.trainable and np.isfinite(row.std) for row in table),
@@ -66,8 +72,8 @@ def describe(model: Any, inputs: InputSummary, rows: int) -> dict[str, Any]:
     }
 
 
-def histories(model: Any) -> list[dict[str, Any]]:
-    """What the objective was, epoch by epoch, in each phase of training; nothing where no phase has two epochs."""
+def histories(model: BaseEstimator) -> list[dict[str, Any]]:
+    """The objective, epoch by epoch, in each phase of training; nothing if no phase has two epochs."""
     phases = [(number, each) for number, each in enumerate(histories_of(inner(model)), 1) if len(each.values)]
     if not any(len(each.values) > 1 for _, each in phases):
         return []
@@ -79,26 +85,26 @@ def histories(model: Any) -> list[dict[str, Any]]:
     return found
 
 
-def _table(model: Any, rows: int) -> list[Any]:
-    """Learnt values; with standard errors where these are known or quick, as each takes two fits' worth of rows."""
-    if not hasattr(type(model), "hyperparameters_"):
+def _table(model: BaseEstimator, rows: int) -> list[Hyperparameter]:
+    """Learnt values; with standard errors if these are known already, or quick to compute."""
+    if not isinstance(model, Estimator):
         return []
     if rows > _MOST_ROWS and "hyperparameters_" not in vars(model):
         model = copy.copy(model)
-        model.__dict__.pop("criterion_", None)
+        model.fitted_ = copy.copy(model.fitted_)
+        model.fitted_.learnt = None  # the score, whose curvature gives standard errors
     return list(model.hyperparameters_)
 
 
-def _lengthscales(model: Any, table: list[Any], inputs: InputSummary) -> list[dict[str, Any]]:
-    """Those of columns of numbers, in units of the columns: only where the kernel sees the columns themselves.
+def _lengthscales(model: BaseEstimator, table: list[Hyperparameter], inputs: InputSummary) -> list[dict[str, Any]]:
+    """Lengthscales of columns of numbers, in units of the columns, if the kernel sees the columns themselves.
 
-    A column over which anything repeats has none: that of a periodic kernel is a distance on a circle, and another one
-    says nothing of the changes within a period.
+    A column with a periodic kernel has none: its lengthscale is a distance on a circle, and that of another kernel
+    tells nothing about changes within a period.
     """
-    seen = getattr(getattr(model, "inputs_", None), "columns", [])
-    if not inputs.is_table or getattr(model, "_kernel_columns", list)() != seen:
+    if not isinstance(model, Estimator) or not inputs.is_table or model._kernel_columns() != model.inputs_.columns:
         return []
-    scale = getattr(model.inputs_, "scale", None)
+    seen, scale = model.inputs_.columns, model.inputs_.scale
     found, repeated = [], set[str]()
     for row in table:
         stem, _, column = row.name.partition("[")
@@ -114,26 +120,25 @@ def _lengthscales(model: Any, table: list[Any], inputs: InputSummary) -> list[di
     return [each for each in found if each["column"] not in repeated] if len(set(names)) == len(names) else []
 
 
-def _noise(model: Any, table: list[Any]) -> float | None:
-    """The standard deviation of the noise in units of the target, where there is one and it is Gaussian.
+def _noise(model: BaseEstimator, table: list[Hyperparameter]) -> float | None:
+    """The standard deviation of Gaussian noise in the unit of the target; None if there is no such noise.
 
-    The noise of other likelihoods may be about something else, such as the logarithm of the target; that of models of
-    closed form is not.
+    In other likelihoods the noise may be that of something else, such as the logarithm of the target.
     """
     owners = [(row.value, _owner(model, row.name)) for row in table if row.name in _NOISES]
     found = [value for value, own in owners if isinstance(own, GaussianNoise) or not isinstance(own, Likelihood)]
     return float(np.sqrt(found[0])) if len(found) == 1 and found[0] >= 0 else None
 
 
-def _owner(model: Any, address: str) -> Any:
-    """The part of a model that a hyperparameter belongs to."""
+def _owner(model: BaseEstimator, address: str) -> Module:
+    """The part of a model that has a hyperparameter."""
     return model.model_.get_submodule(address.rpartition(".")[0])
 
 
-def effects(model: Any, X: Any, inputs: InputSummary, seed: int) -> dict[str, Any]:
-    """Relevance of columns, largest first, and partial dependence on the first few."""
+def effects(model: BaseEstimator, X: Any, inputs: InputSummary, seed: int) -> dict[str, Any]:
+    """The relevance of columns, largest first, and partial dependence on the first few."""
     own, columns, shares = inner(model), len(inputs.names), np.zeros(0)
-    if columns <= _MOST_COLUMNS and hasattr(own, "relevance_"):
+    if columns <= _MOST_COLUMNS and answers(own, "relevance_"):
         shares = np.asarray(own.relevance_, dtype=float)
         shares = shares if shares.shape == (columns,) and np.isfinite(shares).all() else np.zeros(0)
     order: list[int] = np.argsort(-shares, kind="stable").tolist()
@@ -144,8 +149,8 @@ def effects(model: Any, X: Any, inputs: InputSummary, seed: int) -> dict[str, An
     return {"relevance": listed, "more": max(0, len(order) - _SHARES), "curves": kept, "order": known}
 
 
-def _curve(model: Any, X: Any, inputs: InputSummary, j: int, seed: int) -> dict[str, Any] | None:
-    """Partial dependence on one column; None where a model cannot be asked."""
+def _curve(model: BaseEstimator, X: Any, inputs: InputSummary, j: int, seed: int) -> dict[str, Any] | None:
+    """Partial dependence on one column; None if the model has none for it."""
     rows = PlotData(X, inner(model))
     if inputs.fields[j].kind not in ("number", "date", "category"):
         return None
@@ -153,19 +158,19 @@ def _curve(model: Any, X: Any, inputs: InputSummary, j: int, seed: int) -> dict[
     levels = [] if is_number else rows.levels(j)
     if is_number:
         values = rows.grid(j, _GRID)
-    else:  # those that most rows have
+    else:  # the most frequent
         having = Counter(column.tolist())
         values = np.array(sorted(levels, key=lambda level: -having[level])[:_LEVELS], dtype=object)
     try:
         found = curves_of(model, rows.take(some(len(rows), _ROWS, seed)), j, values, _LEVEL)
-    except StrataGPError:  # columns of objects, and models over several outputs
+    except StrataGPError:  # for columns of objects, and models of several outputs
         return None
     kind = "date" if values.dtype.kind == "M" else "number" if is_number else "category"
     shown = short(values) if kind == "number" else [date(v) if kind == "date" else str(entry(v)) for v in values]
     rug = column.astype(float) if kind == "number" else np.zeros(0)
     rug = rug[np.isfinite(rug)]
     swing = np.ptp(found.mean, axis=0)
-    chosen = np.sort(np.argsort(-swing, kind="stable")[:_CLASSES])  # the curves that change most
+    chosen = np.sort(np.argsort(-swing, kind="stable")[:_CLASSES])  # curves that change most
     parts = {"mean": found.mean, "low": found.low, "high": found.high}
     return {
         "name": inputs.names[j],

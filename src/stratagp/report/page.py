@@ -1,4 +1,4 @@
-"""The page: sentences, tables and pictures from plain results, which are checked first, in one file without scripts."""
+"""The page: sentences, tables and pictures from plain results, in one file without scripts."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ _TASKS = {"regression": _REGRESSION, "classification": _CLASSIFICATION}
 
 
 def write_report(results: dict[str, Any], path: str | os.PathLike[str]) -> Path:
-    """Write the page about ``results`` to ``path``, and return where it is.
+    """Write the page about ``results`` to ``path``, and return the path.
 
-    The page depends on the results alone: the same dict gives the same bytes.
+    The same results give the same page, byte for byte.
 
     Arguments:
         results: what :func:`stratagp.report.results.gather` returns, or the same read from JSON.
@@ -89,12 +89,12 @@ def write_report(results: dict[str, Any], path: str | os.PathLike[str]) -> Path:
     >>> write_report({"format": 0}, "page.html")
     Traceback (most recent call last):
     ...
-    stratagp.errors.InputError: results: format is 0, and pages are made from format 1: gather the results anew
+    stratagp.errors.InputError: results: format is 0, but must be 1: gather the results again
     """
     check_results(results)
     target = Path(path)
     if not target.parent.is_dir():
-        raise InputError(f"path: the folder {str(target.parent)!r} does not exist: make it first")
+        raise InputError(f"path: the folder {str(target.parent)!r} does not exist: create it first")
     target.write_text(_page(results), encoding="utf-8")
     return target
 
@@ -116,13 +116,14 @@ def _page(results: dict[str, Any]) -> str:
     return template.render(
         r=results,
         words=words,
+        style=(_HERE / "page.css").read_text("utf-8"),
         table=words.score_table(results),
         pictures=pictures.draw_all(results),
     )
 
 
 def check_results(results: Any) -> None:
-    """Refuse what :func:`stratagp.report.results.gather` would not have made, and say where it differs.
+    """Refuse what :func:`stratagp.report.results.gather` does not return, and name the place.
 
     >>> check_results({"format": 1, "task": "regression"})
     Traceback (most recent call last):
@@ -133,18 +134,16 @@ def check_results(results: Any) -> None:
         raise _wrong("results has no format")
     if results["format"] != FORMAT:
         found = results["format"]
-        raise InputError(
-            f"results: format is {found!r}, and pages are made from format {FORMAT}: gather the results anew"
-        )
+        raise InputError(f"results: format is {found!r}, but must be {FORMAT}: gather the results again")
     if results.get("task") not in _TASKS:
-        raise _wrong(f"task is {results.get('task')!r}, neither 'regression' nor 'classification'")
+        raise _wrong(f"task must be 'regression' or 'classification', got {results.get('task')!r}")
     _check(results, _COMMON | _TASKS[results["task"]], "")
 
 
 def _check(value: Any, wanted: Any, place: str) -> None:
     if isinstance(wanted, dict):
         if not isinstance(value, dict):
-            raise _wrong(f"{place} is no dict but {type(value).__name__}")
+            raise _wrong(f"{place} must be a dict, got {type(value).__name__}")
         for name, inside in wanted.items():
             where = f"{place}.{name}".lstrip(".")
             if name not in value:
@@ -152,7 +151,7 @@ def _check(value: Any, wanted: Any, place: str) -> None:
             _check(value[name], inside, where)
     elif isinstance(wanted, list):
         if not isinstance(value, list):
-            raise _wrong(f"{place} is no list but {type(value).__name__}")
+            raise _wrong(f"{place} must be a list, got {type(value).__name__}")
         for i, each in enumerate(value):
             _check(each, wanted[0], f"{place}[{i}]")
     elif not isinstance(value, wanted):

@@ -1,6 +1,6 @@
-"""The pictures of a page, drawn from plain results, each with a text that says in numbers what it shows.
+"""The pictures of a page, drawn from plain results, each with a text that tells in numbers what it shows.
 
-They are SVG inside the page, in the colour of its text, so that light and dark themes both suit.
+They are SVG inside the page, in the colour of its text, so that they suit light and dark themes.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import numpy as np
 
 from stratagp import metrics
 from stratagp.plotting.calibration import draw_coverage, draw_reliability, draw_residuals
-from stratagp.plotting.dependence import Curves, draw_curves
+from stratagp.plotting.dependence import Curves, draw_lines, draw_points
 from stratagp.plotting.style import BLUE, ORANGE, add_legend, ink, library
 from stratagp.report.values import count, number, percent
 
 _SIZE = (4.6, 3.3)  # inches
 _REACH = 1.96  # standard deviations, of a band
 _CLASSES = 20  # bars of classes
-_TICKS = 6  # along an axis of numbers, which may be long ones
-_FEW = 30  # epochs, up to which each is a point
-_LONGEST = 28  # letters of a name beside an axis
+_TICKS = 6  # on an axis of numbers, which may be long
+_FEW = 30  # epochs, below which each is a point
+_LONGEST = 28  # characters of a name on an axis
 _INK = "#010203"  # stands for the colour of the page's text
 _THEMED = {_INK: "currentColor", BLUE.lower(): "var(--blue)", ORANGE.lower(): "var(--orange)"}  # of the style
 _SETTINGS: dict[str, Any] = {
-    "text.parse_math": False,  # a name may have dollar signs
+    "text.parse_math": False,  # names may have dollar signs
     "axes.unicode_minus": True,
     "svg.fonttype": "none",
     "svg.hashsalt": "stratagp",
@@ -49,14 +49,14 @@ Drawn = tuple[str, str]  # what a picture shows in numbers, and what to look for
 
 
 class Picture(NamedTuple):
-    """A drawing as inline SVG, which says what it shows in numbers, and what to look for in it."""
+    """A drawing as inline SVG, and what to look for in it."""
 
     svg: str
     caption: str
 
 
 def draw_all(results: dict[str, Any]) -> dict[str, Any]:
-    """Every picture that the results have data for, by name; curves of columns are a list."""
+    """Every picture that the results have data for, by name; the curves of columns are a list."""
     wanted: dict[str, Callable[..., Drawn]]
     if results["task"] == "regression":
         wanted = {"target": _histogram, "agreement": _agreement, "residuals": _residuals, "pit": _pit}
@@ -71,7 +71,7 @@ def draw_all(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def _picture(name: str, draw: Callable[..., Drawn], *results: dict[str, Any]) -> Picture:
-    """Draw on new axes without the state of pyplot, so that nothing outside is changed."""
+    """Draw on new axes, without changing the state of pyplot."""
     with library("matplotlib").rc_context(_SETTINGS), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the browser's fonts have them
         figure = library("matplotlib.figure").Figure(figsize=_SIZE, layout="constrained")
@@ -80,9 +80,9 @@ def _picture(name: str, draw: Callable[..., Drawn], *results: dict[str, Any]) ->
 
 
 def _inline(figure: Any, name: str, alt: str) -> str:
-    """The figure as an ``svg`` element with a text for those who do not see it; the same figure gives the same text.
+    """The figure as an ``svg`` element with a text for those who cannot see it; the same figure gives the same text.
 
-    ``name`` goes before every identifier, as those of one page must differ.
+    ``name`` goes before every identifier, since those of one page must differ.
     """
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
@@ -116,7 +116,7 @@ def _histogram(ax: Any, results: dict[str, Any]) -> Drawn:
         f"Histogram of {name}: mean {number(target['mean'])}, standard deviation {number(target['std'])}; most rows, "
         f"{counts[peak]}, lie between {number(edges[peak])} and {number(edges[peak + 1])}."
     )
-    return alt, "How the target is spread over the training rows."
+    return alt, "The target in the training rows."
 
 
 def _class_counts(ax: Any, results: dict[str, Any]) -> Drawn:
@@ -129,9 +129,9 @@ def _class_counts(ax: Any, results: dict[str, Any]) -> Drawn:
 
 def _agreement(ax: Any, results: dict[str, Any]) -> Drawn:
     points, name = results["performance"]["points"], results["target"]
-    predicted, true = _numbers(points["predicted"]), _numbers(points["true"])
+    predicted, true = np.array(points["predicted"], dtype=float), np.array(points["true"], dtype=float)
     ends = float(np.nanmin([predicted, true])), float(np.nanmax([predicted, true]))
-    ax.plot(ends, ends, color=ink(ax), linewidth=0.8, linestyle=":", label="as it should be")
+    ax.plot(ends, ends, color=ink(ax), linewidth=0.8, linestyle=":", label="ideal")
     ax.plot(predicted, true, ".", color=BLUE, markersize=5, alpha=0.8)
     ax.set(xlabel=_cut(f"predicted {name}"), ylabel=_cut(f"true {name}"))
     ax.locator_params(nbins=_TICKS)
@@ -139,12 +139,12 @@ def _agreement(ax: Any, results: dict[str, Any]) -> Drawn:
     constant = np.ptp(predicted) == 0 or np.ptp(true) == 0 or len(true) < 2
     agree = "" if constant else f"; their correlation is {number(float(np.corrcoef(predicted, true)[0, 1]), 2)}"
     alt = f"True against predicted {name} for {count(len(true), 'row')}{agree}."
-    return alt, "Each point is a row; on the dotted line, prediction and truth agree." + _shown(results)
+    return alt, "Each point is a row. On the dotted line, prediction and truth agree." + _shown(results)
 
 
 def _residuals(ax: Any, results: dict[str, Any]) -> Drawn:
     points = results["performance"]["points"]
-    predicted, z = _numbers(points["predicted"]), _numbers(points["z"])
+    predicted, z = np.array(points["predicted"], dtype=float), np.array(points["z"], dtype=float)
     name = _cut(f"predicted {results['target']}")
     draw_residuals(ax, predicted, z, name, _REACH, f"± {_REACH} standard deviations")
     ax.locator_params(axis="x", nbins=_TICKS)
@@ -153,7 +153,7 @@ def _residuals(ax: Any, results: dict[str, Any]) -> Drawn:
         f"Errors in standard deviations against predictions: {inside} of the {count(len(z), 'row')} shown lie within "
         f"± {_REACH}, the largest is {number(float(z[np.argmax(np.abs(z))]), 3)}."
     )
-    caption = "Errors, in standard deviations of their prediction. Any pattern is something that the model has missed."
+    caption = "Errors, in standard deviations of their predictions. A pattern is something that the model has missed."
     return alt, caption + _shown(results)
 
 
@@ -161,7 +161,7 @@ def _pit(ax: Any, results: dict[str, Any]) -> Drawn:
     counts = np.array(results["calibration"]["pit"])
     even, places = counts.sum() / len(counts), np.arange(len(counts)) / len(counts)
     ax.bar(places, counts, 1 / len(counts), align="edge", color=BLUE, alpha=0.8, edgecolor=ink(ax), linewidth=0.5)
-    ax.axhline(even, color=ORANGE, linewidth=1.5, linestyle="--", label="as it should be")
+    ax.axhline(even, color=ORANGE, linewidth=1.5, linestyle="--", label="ideal")
     ax.set(xlabel="where the truth lies in the prediction", ylabel="rows", xlim=(0, 1), ylim=(0, 1.3 * counts.max()))
     add_legend(ax, loc="upper right")
     alt = (
@@ -169,11 +169,11 @@ def _pit(ax: Any, results: dict[str, Any]) -> Drawn:
         f"{', '.join(number(each, 3) for each in counts.tolist())} rows; {number(even, 3)} each would be right."
     )
     caption = (
-        "0 is the lowest that was thought possible, 1 the highest. Even bars are right; a bowl means error bars that "
-        "are too narrow, a hill too wide ones."
+        "0 is the lowest value that the model thought possible, 1 the highest. Even bars are right; a bowl means that "
+        "error bars are too narrow, a hill that they are too wide."
     )
     if results["calibration"]["counts"]:
-        caption += " A count stands for all between the probability of less and that of at most as much."
+        caption += " A count is spread between the probability of less and that of at most as much."
     return alt, caption
 
 
@@ -182,55 +182,59 @@ def _coverage(ax: Any, results: dict[str, Any]) -> Drawn:
     shares = np.array(found["inside"]) / found["rows"]
     draw_coverage(ax, np.array(found["promised"]), shares, found["rows"], found["counts"])
     pairs = zip(found["levels"], shares, strict=True)
-    said = ", ".join(f"{percent(level)} holds {percent(share)}" for level, share in pairs)
+    shown = ", ".join(f"{percent(level)} holds {percent(share)}" for level, share in pairs)
     caption = (
-        "Only points outside the grey band count: above it intervals are too wide, below it too narrow; one point just "
+        "Only points outside the grey band matter: above it intervals are too wide, below it too narrow. A point just "
         "outside may be chance."
     )
-    return f"Share of rows inside intervals against their level: {said}.", caption
+    return f"Share of rows inside intervals against their level: {shown}.", caption
 
 
 def _reliability(ax: Any, results: dict[str, Any]) -> Drawn:
     found = results["calibration"]
-    bins = metrics.Reliability(**{name: _numbers(values) for name, values in found["bins"].items()})
+    bins = metrics.Reliability(**{name: np.array(values, dtype=float) for name, values in found["bins"].items()})
     label = f"error {found['error']:.3f} ({found['error_low']:.3f} to {found['error_high']:.3f})"
     draw_reliability(ax, bins, "probability of the most probable class", "share that is right", label)
-    said = ", ".join(
+    shown = ", ".join(
         f"probability {percent(bins.probability[b])}: {percent(bins.share[b])} right of {bins.rows[b]:.0f}"
         for b in np.flatnonzero(bins.rows > 0)
     )
     caption = (
-        "On the dotted line probabilities are shares. Points below it mean that the model is too sure; bars at the "
-        "bottom tell how many rows there are, on the axis at the right."
+        "On the dotted line probabilities are right. Below it the model is too sure. The bars at the bottom count the "
+        "rows, on the axis at the right."
     )
-    return f"Share of right rows against the probability that was given: {said}.", caption
+    return f"Share of right rows against the predicted probability: {shown}.", caption
 
 
 def _relevance(ax: Any, results: dict[str, Any]) -> Drawn:
     shares = results["effects"]["relevance"]
     _bars(ax, [each["name"] for each in shares], [each["share"] for each in shares], "share of the effect")
-    said = ", ".join(f"{each['name']} {percent(each['share'], 2)}" for each in shares)
-    caption = "The share of each column in what is predicted: how much predictions change when its values are shuffled."
-    return f"Relevance of columns: {said}.", caption + _left_out(results["effects"]["more"])
+    shown = ", ".join(f"{each['name']} {percent(each['share'], 2)}" for each in shares)
+    caption = "How much predictions change when the values of a column are shuffled, as a share of all columns."
+    return f"Relevance of columns: {shown}.", caption + _left_out(results["effects"]["more"])
 
 
 def _curve(ax: Any, results: dict[str, Any], found: dict[str, Any]) -> Drawn:
     parts, name, is_category = found["curves"], found["name"], found["kind"] == "category"
-    mean, low, high = (np.stack([_numbers(part[key]) for part in parts], 1) for key in ("mean", "low", "high"))
+    mean, low, high = (
+        np.stack([np.array(part[key], dtype=float) for part in parts], 1) for key in ("mean", "low", "high")
+    )
     kinds: dict[str, Any] = {"number": float, "date": "datetime64[s]", "category": object}
     values = np.array(found["values"], dtype=kinds[found["kind"]])
     of_classes = results["task"] == "classification"
     axis = ("probability" if len(parts) > 1 else parts[0]["name"]) if of_classes else results["target"]
-    draw_curves(ax, values, Curves(mean, low, high, found["band"], [part["name"] for part in parts]), not is_category)
+    (draw_points if is_category else draw_lines)(
+        ax, values, Curves(mean, low, high, found["band"], [part["name"] for part in parts])
+    )
     ax.set(xlabel=_cut(name), ylabel=_cut(axis))
-    rug = _numbers(found["rug"])
+    rug = np.array(found["rug"], dtype=float)
     ax.plot(rug, np.full(len(rug), 0.02), "|", color=ink(ax), alpha=0.4, transform=ax.get_xaxis_transform())
     if found["kind"] == "number":
         ax.locator_params(axis="x", nbins=_TICKS)
     add_legend(ax)
     if is_category:
-        said = ", ".join(f"{value} {number(m, 3)}" for value, m in zip(found["values"], mean[:, 0], strict=True))
-        alt = f"Predicted {axis} by {name} ({parts[0]['name']}): {said}."
+        shown = ", ".join(f"{value} {number(m, 3)}" for value, m in zip(found["values"], mean[:, 0], strict=True))
+        alt = f"Predicted {axis} by {name} ({parts[0]['name']}): {shown}."
     else:
         ends = [
             f"{part['name']} goes from {number(mean[0, c], 3)} to {number(mean[-1, c], 3)}, "
@@ -239,27 +243,27 @@ def _curve(ax: Any, results: dict[str, Any], found: dict[str, Any]) -> Drawn:
         ]
         first, last = number(found["values"][0]), number(found["values"][-1])
         alt = f"Predicted {axis} over {name} from {first} to {last}: {'; '.join(ends)}."
-    caption = f"The effect of {name}, other columns averaged."
+    caption = f"The effect of {name}, averaged over the other columns."
     if found["more_values"]:
-        caption += f" Of its values, the most frequent are shown.{_left_out(found['more_values'])}"
+        caption += f" The most frequent values are shown.{_left_out(found['more_values'])}"
     if found["more_curves"]:
         caption += f" The classes that change most are shown.{_left_out(found['more_curves'])}"
     return alt, caption
 
 
 def _history(ax: Any, results: dict[str, Any]) -> Drawn:
-    start, said = 0, []
+    start, shown = 0, []
     for i, phase in enumerate(results["history"]):
         x, values = start + np.array(phase["epochs"]), phase["values"]
         style = ("." if len(x) < _FEW else "") + ("-" if i % 2 == 0 else "--")
         label = f"phase {phase['number']}: {phase['ending']}"
-        ax.plot(x, _numbers(values), style, color=(BLUE, ORANGE)[i % 2], label=label)
+        ax.plot(x, np.array(values, dtype=float), style, color=(BLUE, ORANGE)[i % 2], label=label)
         epochs, start = count(phase["epochs"][-1], "epoch"), int(x[-1])
-        said.append(f"from {number(values[0])} to {number(values[-1])} in {epochs}, {phase['ending']}")
+        shown.append(f"from {number(values[0])} to {number(values[-1])} in {epochs}, {phase['ending']}")
     ax.set(xlabel="epochs", ylabel="objective")
     add_legend(ax, loc="lower right")
-    caption = "What training maximises, epoch by epoch. A curve that still climbs at its end asks for more epochs."
-    return f"The objective of training: {'; then '.join(said)}.", caption
+    caption = "What training maximises, epoch by epoch. If the curve still climbs at its end, train for more epochs."
+    return f"The objective of training: {'; then '.join(shown)}.", caption
 
 
 def _bars(ax: Any, names: list[str], values: list[float], what: str) -> None:
@@ -272,7 +276,7 @@ def _bars(ax: Any, names: list[str], values: list[float], what: str) -> None:
 
 
 def _shown(results: dict[str, Any]) -> str:
-    """How many rows a picture of points shows, where there are more."""
+    """How many rows a picture shows, if there are more."""
     shown, rows = len(results["performance"]["points"]["true"]), results["performance"]["rows"]
     return f" {shown} of {rows:,} rows are shown." if shown < rows else ""
 
@@ -283,7 +287,3 @@ def _left_out(more: int) -> str:
 
 def _cut(name: str) -> str:
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-
-
-def _numbers(values: list[Any]) -> np.ndarray:
-    return np.array([np.nan if value is None else value for value in values], dtype=float)

@@ -1,4 +1,4 @@
-"""Plain results about a fitted model, from which its page is made: numbers, lists and strings alone."""
+"""Plain results about a fitted model, for its page: only numbers, lists and strings."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from stratagp.errors import InputError
 from stratagp.plotting.plot_data import labels, name_of, numbers
 from stratagp.report.answers import ClassAnswers, NumberAnswers
 from stratagp.report.learnt import describe, effects, histories
-from stratagp.report.summary import InputSummary, describe_columns, describe_target, read_inputs
+from stratagp.report.summary import MOST_COLUMNS, InputSummary, describe_column, describe_target, read_inputs
 from stratagp.report.values import plain, some
 
 FORMAT = 1  # of the dict; pages are made from this one alone
-_MOST_ROWS = 20_000  # that figures are computed from
-_MOST_TRAINING = 2000  # where there are no others
+_MOST_ROWS = 20_000  # held-out rows that figures come from
+_MOST_TRAINING = 2000  # training rows, if there are no others
 _WORST, _WORST_COLUMNS = 10, 6
 _PACKAGES = ("stratagp", "torch", "numpy", "scipy", "scikit-learn")
 
@@ -39,19 +39,20 @@ def gather(
     title: Any,
     seed: Any,
 ) -> dict[str, Any]:
-    """All that a page says about a fitted regressor of one target, or a classifier, as a dict that JSON can hold.
+    """Everything that a page tells about a fitted regressor of one target, or a classifier, as a dict for JSON.
 
     Arguments:
         model: a fitted estimator of the library.
         X_train, y_train: what it has learnt from: frames, arrays, or lists of objects.
-        X_test, y_test: rows that it has not learnt from. Where both are None, each training row is predicted from all
-            others if the model has that in closed form; else figures are about training rows, and the page says so.
-        baselines: scores of simple models on the same rows, such as ``{"mean": {"rmse": 4.2}}``; "rmse", "mae", "r2"
-            and "nlpd" of numbers, "accuracy", "log_loss" and "brier" of classes stand beside those of the model.
+        X_test, y_test: rows that it has not learnt from. If both are None, each training row is predicted from all
+            others where the model can do that in closed form; otherwise figures are about training rows, and the page
+            tells so.
+        baselines: scores of simple models on the same rows, such as ``{"mean": {"rmse": 4.2}}``: "rmse", "mae", "r2"
+            and "nlpd" for numbers, "accuracy", "log_loss" and "brier" for classes.
         settings: how to repeat the fit; "command" or "call" is shown as code.
         assumptions: what was assumed about the data, in sentences.
         title: of the page.
-        seed: of the choice of rows where there are more than a page needs, and of nothing else.
+        seed: for the choice of rows, if there are more than a page needs.
 
     >>> from stratagp import GPRegressor
     >>> X = np.linspace(0, 6, 20)[:, None]
@@ -66,7 +67,8 @@ def gather(
     inputs = read_inputs(X_train, model)
     n = len(inputs.labels)
     y = _targets(task, y_train, n)
-    columns, classes = describe_columns(inputs), None
+    columns = [describe_column(*each) for each in zip(inputs.fields[:MOST_COLUMNS], inputs.columns, strict=False)]
+    classes = None
     if task == "classification":
         classes = [str(label) for label in np.asarray(model.classes_).tolist()]
     more = len(inputs.fields) - len(columns)
@@ -92,13 +94,13 @@ def gather(
 
 def _evaluated(
     task: str,
-    model: Any,
+    model: BaseEstimator,
     training: tuple[Any, np.ndarray, InputSummary],
     test: tuple[Any, Any],
     order: list[int],
     seed: int,
 ) -> dict[str, Any]:
-    """Scores, calibration and the worst rows, from rows that were held out, left out one by one, or learnt from."""
+    """Scores, calibration and the worst rows, on rows that were held out, left out one by one, or learnt from."""
     X, y, inputs = training
     evidence, most = "training", _MOST_TRAINING
     found = NumberAnswers.left_out(model, y) if task == "regression" and test[0] is None else None
@@ -120,9 +122,9 @@ def _evaluated(
         scores |= {"scores": answers.performance(), "points": answers.points(seed)}
         calibration, bad, level = answers.calibration(), answers.worst(_WORST), max(answers.ends, default=None)
     else:
-        said = ClassAnswers.of(model, X, y)
-        scores |= {"scores": said.performance(), "confusion": said.confusion()}
-        calibration, bad, level = said.calibration(seed), said.worst(_WORST), None
+        classes = ClassAnswers.of(model, X, y)
+        scores |= {"scores": classes.performance(), "confusion": classes.confusion()}
+        calibration, bad, level = classes.calibration(seed), classes.worst(_WORST), None
     columns = order[:_WORST_COLUMNS]
     rows = [
         {"row": inputs.labels[chosen[i]], "inputs": inputs.row(int(chosen[i]), columns), **values} for i, values in bad
@@ -136,7 +138,7 @@ def _targets(task: str, y: Any, n: int, name: str = "y_train") -> np.ndarray:
         return labels(y, n)
     values = numbers(y, n, name)
     if not np.isfinite(values).all():
-        raise InputError(f"{name} has values that are missing or infinite: drop those rows")
+        raise InputError(f"{name} has missing or infinite values: drop such rows")
     return values
 
 
@@ -155,7 +157,7 @@ def _check(
         raise InputError(f"model must be a fitted regressor or classifier, got {type(model).__name__}")
     check_is_fitted(model)
     if (X_test is None) != (y_test is None):
-        raise InputError("X_test and y_test go together: give both, or None for both")
+        raise InputError("give both X_test and y_test, or None for both")
     if not isinstance(baselines, Mapping) or not all(isinstance(each, Mapping) for each in baselines.values()):
         raise InputError("baselines must be a dict of dicts of numbers, such as {'mean': {'rmse': 4.2}}")
     if not isinstance(settings, Mapping):

@@ -1,4 +1,4 @@
-"""What the data are: columns with their kinds, what is missing, and how the target is spread."""
+"""What the data are: the columns with their kinds, what is missing, and the spread of the target."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from torch import Tensor
 
 from stratagp.data.columns import present, to_numbers
 from stratagp.data.schema import Field, as_stored
 from stratagp.data.tables import Column, as_array, is_frame, pandas_like, read_table
 from stratagp.errors import InputError
-from stratagp.plotting.answers import names_of
+from stratagp.plotting.answers import answer, answers, categories_of, names_of
 from stratagp.report.values import date, entry, plain, short
 
 MOST_COLUMNS = 60  # that a page lists
@@ -22,7 +24,7 @@ _BINS = 20
 
 
 class InputSummary(NamedTuple):
-    """InputSummary as columns: what each holds, its values, and the ``labels`` that name rows."""
+    """Inputs as columns: what each holds, its values, and the ``labels`` that name rows."""
 
     fields: list[Field]
     columns: list[Column]
@@ -31,7 +33,7 @@ class InputSummary(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """What columns are called."""
+        """The names of columns."""
         return [each.name for each in self.fields]
 
     def row(self, i: int, chosen: list[int]) -> list[Any]:
@@ -39,8 +41,8 @@ class InputSummary(NamedTuple):
         return [entry(self.columns[j].values[i]) for j in chosen]
 
 
-def read_inputs(X: Any, model: Any) -> InputSummary:
-    """The columns of frames and arrays; of texts, images and other objects, one column that holds them.
+def read_inputs(X: Any, model: BaseEstimator | None) -> InputSummary:
+    """The columns of frames and arrays; texts, images and other objects become one column.
 
     >>> found = read_inputs(["abc", "bcd"], None)
     >>> found.fields[0].kind, found.row(1, [0])
@@ -51,30 +53,25 @@ def read_inputs(X: Any, model: Any) -> InputSummary:
     if isinstance(X, Mapping):
         return _objects({str(name): _items(part) for name, part in X.items()})
     if not is_frame(X):
-        X = X.detach().cpu().numpy() if hasattr(X, "detach") else X
+        X = X.detach().cpu().numpy() if isinstance(X, Tensor) else X
         if not isinstance(X, np.ndarray) and not _is_table(X):
             return _column_of_objects(X)
         if np.ndim(X) != 2:
             return _objects({"object": [f"array of shape {np.shape(row)}" for row in X]})
     table, frame = read_table(X), pandas_like(X)
-    names = table.names or (names_of(model) if hasattr(model, "n_features_in_") else None)
+    names = table.names or (names_of(model) if answers(model, "n_features_in_") else None)
     if names is None or len(names) != len(table.columns):
         names = [f"x{i}" for i in range(len(table.columns))]
     labels = [str(label) for label in frame.index] if is_frame(X) else [str(i) for i in range(table.rows)]
-    learnt = getattr(getattr(getattr(model, "inputs_", None), "encoder", None), "is_categorical", [])
+    learnt = categories_of(model) or []
     learnt = learnt if len(learnt) == len(names) else [False] * len(names)
     stored = zip(names, as_stored(table), learnt, strict=True)
     fields = [replace(each, name=name, kind="category" if own else each.kind) for name, each, own in stored]
     return InputSummary(fields, table.columns, labels, is_table=True)
 
 
-def describe_columns(inputs: InputSummary) -> list[dict[str, Any]]:
-    """Kind, missing entries and spread of the first columns; of categories, the most frequent values."""
-    return [_described(*each) for each in zip(inputs.fields[:MOST_COLUMNS], inputs.columns, strict=False)]
-
-
 def describe_target(y: np.ndarray, classes: list[str] | None) -> dict[str, Any]:
-    """How many rows each class has, the most frequent first; of numbers a histogram, their mean and deviation.
+    """How many rows each class has, the most frequent first; for numbers a histogram, mean and deviation.
 
     >>> found = describe_target(np.array([0.0, 1.0, 1.0, 4.0]), None)
     >>> found["mean"], found["std"], sum(found["counts"])
@@ -102,24 +99,26 @@ def _objects(parts: dict[str, list[Any]]) -> InputSummary:
 
 def _column_of_objects(X: Any) -> InputSummary:
     """A list of objects, or a column of a frame, which has a name and labels."""
-    name, index = getattr(X, "name", None), getattr(X, "index", None)
+    name, index = answer(X, "name"), answer(X, "index")
     found = _objects({"object" if name is None else str(name): _items(X)})
     return found if index is None or callable(index) else found._replace(labels=[str(label) for label in index])
 
 
 def _items(part: Any) -> list[Any]:
-    return [row.tolist() if hasattr(row, "tolist") else row for row in (part.to_numpy() if is_frame(part) else part)]
+    rows = part.to_numpy() if is_frame(part) else part
+    return [row.tolist() if isinstance(row, (np.ndarray, np.generic, Tensor)) else row for row in rows]
 
 
 def _is_table(X: Any) -> bool:
-    """Whether a list has rows of numbers, and not texts or sequences."""
+    """Whether a list has rows of numbers, rather than texts or sequences."""
     try:
         return as_array(X).ndim == 2 and np.issubdtype(np.asarray(X).dtype, np.number)
     except (InputError, ValueError):
         return False
 
 
-def _described(field: Field, column: Column) -> dict[str, Any]:
+def describe_column(field: Field, column: Column) -> dict[str, Any]:
+    """Kind, missing entries and spread; for categories, the most frequent values."""
     found: dict[str, Any] = {
         "name": field.name,
         "kind": field.kind,

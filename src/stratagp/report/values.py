@@ -1,4 +1,4 @@
-"""Values of a report: as JSON can hold them, and no more of them than a page needs; and as people read them."""
+"""Values of a report: as JSON can hold them, as few as a page needs, and as people read them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-_LONGEST = 60  # letters of a text that stands for an entry
-_MOST_DECIMALS = 3  # of percents
+_LONGEST = 60  # characters of an entry
+_MOST_DECIMALS = 3  # in percentages
 
 
 def plain(value: Any) -> Any:
-    """Numbers, strings, lists and dicts of them; what is not finite is None, and what is unknown is its text.
+    """Numbers, strings, lists and dicts of them; NaN and infinity become None, other objects their text.
 
     >>> plain({"share": np.float64(0.5), "ends": np.array([1.0, np.nan])})
     {'share': 0.5, 'ends': [1.0, None]}
@@ -36,7 +36,7 @@ def plain(value: Any) -> Any:
 
 
 def entry(value: Any) -> Any:
-    """One entry of a table: a number, None where it is missing, or a short text.
+    """One entry of a table: a number, None if it is missing, or a short text.
 
     >>> entry(np.datetime64("2020-01-01T00:00")), entry("a" * 100)[-3:]
     ('2020-01-01', 'aa…')
@@ -54,25 +54,25 @@ def entry(value: Any) -> Any:
 
 
 def date(moment: np.datetime64) -> str:
-    """A date as text, with the time of day where it has one."""
+    """A date as text, with the time of day if it has one."""
     text = str(moment.astype("datetime64[s]"))
     return text.removesuffix("T00:00:00").replace("T", " ")
 
 
 def short(values: Any) -> list[float | None]:
-    """Numbers of six digits, which is what a picture needs."""
+    """Numbers of six digits, enough for a picture."""
     return [float(f"{value:.6g}") if math.isfinite(value) else None for value in np.asarray(values, dtype=float)]
 
 
 def some(n: int, most: int, seed: int) -> Int[np.ndarray, " k"]:
-    """The numbers of at most so many rows, drawn at random and in order."""
+    """The numbers of at most so many rows, drawn at random, in order."""
     if n <= most:
         return np.arange(n)
     return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
 
 
 def standard_error(values: np.ndarray) -> float:
-    """Of the average of some numbers; NaN for a single one.
+    """The standard error of the mean of some numbers; NaN for a single one.
 
     >>> standard_error(np.array([0.0, 2.0, 4.0])), standard_error(np.array([3.0]))  # 2/√3
     (1.1547005383792517, nan)
@@ -81,7 +81,7 @@ def standard_error(values: np.ndarray) -> float:
 
 
 def number(value: Any, digits: int = 4) -> str:
-    """Four digits that count, groups of thousands, and a dash for what is not known; texts are left as they are.
+    """A number with four significant digits and grouped thousands; a dash if unknown. Texts stay as they are.
 
     >>> number(12345.678), number(0.0123456), number(-2.0), number(None), number(1e-9)
     ('12,346', '0.01235', '−2', '–', '1e−09')
@@ -103,7 +103,7 @@ def number(value: Any, digits: int = 4) -> str:
 
 
 def percent(share: Any, digits: int = 3) -> str:
-    """A share as percent; what is short of all, or more than nothing, is not rounded to it.
+    """A share in percent; only all rows are 100 %, and only none are 0 %.
 
     >>> percent(0.95), percent(0.123456), percent(None), percent(12.34)
     ('95 %', '12.3 %', '–', '1,234 %')
@@ -128,7 +128,7 @@ def percent(share: Any, digits: int = 3) -> str:
 
 
 def count(n: int, what: str) -> str:
-    """A number of things.
+    """How many things there are.
 
     >>> count(1, "row"), count(1200, "row")
     ('1 row', '1,200 rows')
@@ -137,7 +137,7 @@ def count(n: int, what: str) -> str:
 
 
 def listed(names: list[str]) -> str:
-    """Names in a row.
+    """Names in a sentence.
 
     >>> listed(["age", "dose", "town"])
     'age, dose and town'

@@ -1,4 +1,4 @@
-"""What the numbers mean: sentences that depend on them, and the table of scores beside those of baselines."""
+"""What the numbers mean, in sentences; and the table of scores with those of baselines."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from stratagp.metrics.calibration import binomial_interval
 from stratagp.report.values import count, listed, number, percent
 
 LEVELS = (0.5, 0.8, 0.95)
-TOGETHER = 0.95  # the probability that the intervals of all levels hold
-_MATTERS = 0.02  # a share that is off by less is right enough
-_VAGUE = 0.15  # what shares may be off by where rows are too few for a judgement
+TOGETHER = 0.95  # the probability that the ranges of all levels hold
+_MATTERS = 0.02  # a share that is off by less is right
+_VAGUE = 0.15  # if shares may be off by more, there are too few rows to judge
 _MOST_SENTENCES = 5  # about columns
-_CHANCE = 2.0  # standard errors that chance alone gives
+_CHANCE = 2.0  # standard errors that chance can explain
 _SURE = 0.95  # the level of intervals of shares
 _SHARES = ("accuracy", "error", "coverage95")  # scores that are shown in percent
-# what a score is called, and whether more of it is better; None where it should be as promised
+# the name of a score, and whether more is better; None if it should be as promised
 NAMES: dict[str, tuple[str, bool | None]] = {
     "rmse": ("root mean squared error", False),
     "mae": ("mean absolute error", False),
@@ -38,27 +38,27 @@ _FAMILIES = {
     "StudentTProcessRegressor": "a Student-t process: a Gaussian process with an unknown scale",
     "AutoGPRegressor": "a sparse Gaussian process, trained on small batches of rows",
     "AutoGPClassifier": "sparse Gaussian processes, trained on small batches of rows",
-    "DKLRegressor": "a neural network that turns the columns into features, with Gaussian processes on these",
-    "DKLClassifier": "a neural network that turns the columns into features, with Gaussian processes on these",
-    "DFGPRegressor": "a deep Gaussian process: processes whose values are the inputs of another one",
-    "DFGPClassifier": "a deep Gaussian process: processes whose values are the inputs of another one",
+    "DKLRegressor": "a neural network that turns the columns into features for Gaussian processes",
+    "DKLClassifier": "a neural network that turns the columns into features for Gaussian processes",
+    "DFGPRegressor": "a deep Gaussian process: the values of some processes are the inputs of another",
+    "DFGPClassifier": "a deep Gaussian process: the values of some processes are the inputs of another",
     "WishartProcessRegressor": "a Wishart process: a Gaussian process that learns how columns work together",
     "DRFRegressor": "a deep Gaussian process by random features",
     "DRFClassifier": "a deep Gaussian process by random features",
-    "GPDRFRegressor": "a Gaussian process on the inputs, with deep random features behind it",
-    "GPDRFClassifier": "a Gaussian process on the inputs, with deep random features behind it",
+    "GPDRFRegressor": "a Gaussian process on the inputs, followed by deep random features",
+    "GPDRFClassifier": "a Gaussian process on the inputs, followed by deep random features",
 }
 _INFERENCES = {
     "exact": "in closed form, without approximation",
     "vecchia": "from the nearest rows of each prediction",
-    "sparse": "through a few hundred representative points, with a bound on what that loses",
+    "sparse": "through a few hundred representative points, by a bound on the evidence",
     "stochastic": "from small batches of rows, through a few hundred representative points",
-    "cg": "to all rows, by an iterative solver",
+    "cg": "to all rows, with an iterative solver",
     "laplace": "by Laplace's approximation: a Gaussian around the most probable functions",
     "ep": "by expectation propagation, the most accurate approximation of the probabilities",
     "variational": "by a local variational bound",
 }
-_BENDS = {  # what lengthscales above so many ranges of their column mean
+_BENDS = {  # what a lengthscale means that is more than so many ranges of its column
     3.0: "almost a straight line, or no effect",
     1.0: "a curve that bends gently",
     0.3: "a curve that bends once or twice",
@@ -67,64 +67,64 @@ _BENDS = {  # what lengthscales above so many ranges of their column mean
 
 
 class Verdict(NamedTuple):
-    """A judgement in a word or two, and the sentence that explains it."""
+    """A judgement in a word or two, and a sentence that explains it."""
 
     kind: str
     sentence: str
 
 
 def what_it_is(results: dict[str, Any]) -> list[str]:
-    """The kind of model, how it was learnt and why so."""
+    """What kind of model it is, how it was learnt and why."""
     model = results["model"]
     own = model["inner"] or model["name"]
-    said = [f"The model ({own}) is {_FAMILIES.get(own, 'an estimator in the manner of scikit-learn')}."]
+    sentences = [f"The model ({own}) is {_FAMILIES.get(own, 'an estimator like those of scikit-learn')}."]
     if results["task"] == "regression":
-        said.append(
-            "For each row it gives a number and an error bar. It trusts rows that are similar, and where there are few "
-            "of them the error bar is wide."
+        sentences.append(
+            "For each row it predicts a number with an error bar. It learns from similar rows; where there are few, "
+            "the error bar is wide."
         )
     else:
-        said.append(
-            "For each row it gives a probability of each class. It trusts rows that are similar, and where there are "
-            "few of them the probabilities move towards the average."
+        sentences.append(
+            "For each row it predicts the probability of each class. It learns from similar rows; where there are few, "
+            "the probabilities move towards the average."
         )
     if model["inference"] in _INFERENCES:
         reason = f" ({model['reason']})" if model["reason"] else ""
-        said.append(f"The model was fitted {_INFERENCES[model['inference']]}{reason}.")
+        sentences.append(f"The model was fitted {_INFERENCES[model['inference']]}{reason}.")
     if model["inner"]:
-        said.append(f"Its uncertainty was then corrected by rows that it had not seen ({model['name']}).")
-    return said
+        sentences.append(f"Its uncertainty was then corrected with rows that it had not seen ({model['name']}).")
+    return sentences
 
 
 def what_it_learnt(results: dict[str, Any]) -> list[str]:
-    """Lengthscales and noise for readers who do not know these words."""
+    """Lengthscales and noise, in everyday words."""
     spans = {column["name"]: (column["low"], column["high"]) for column in results["data"]["columns"]}
     order = [each["name"] for each in results["effects"]["relevance"]]
     places = {name: place for place, name in enumerate(order)}
     ranked = sorted(results["model"]["lengthscales"], key=lambda each: places.get(each["column"], len(order)))
-    said = []
+    sentences = []
     for each in ranked[:_MOST_SENTENCES]:
         low, high = spans.get(each["column"], (None, None))
         if isinstance(low, (int, float)) and isinstance(high, (int, float)) and high > low:
-            far = f"{number(each['value'], 3)} of {each['column']}, which goes from {number(low)} to {number(high)}"
-            bends = (said for least, said in _BENDS.items() if each["value"] / (high - low) > least)
-            said.append(f"Predictions change over about {far}: {next(bends, 'quick changes')}.")
+            far = f"{number(each['value'], 3)} of {each['column']}, which ranges from {number(low)} to {number(high)}"
+            bends = (shape for least, shape in _BENDS.items() if each["value"] / (high - low) > least)
+            sentences.append(f"Predictions change over about {far}: {next(bends, 'quick changes')}.")
     noise, target = results["model"]["noise"], results["data"]["target"]
     if noise is not None and target.get("std"):
         share = min(1.0, noise**2 / target["std"] ** 2)
-        said.append(
+        sentences.append(
             f"Rows with the same inputs still differ by about ± {number(noise, 3)} in {results['target']} (one "
-            f"standard deviation of the noise). That is {percent(share, 2)} of the variance of the target, and "
-            "the model sees nothing in the columns that would explain it."
+            f"standard deviation of the noise). That is {percent(share, 2)} of the variance of the target, which the "
+            "model cannot explain by the columns."
         )
-    return said
+    return sentences
 
 
 def score_table(results: dict[str, Any]) -> dict[str, Any]:
-    """Columns (name, what it is, which way is better) and rows (name, values), the model first.
+    """Columns (name, meaning, which way is better) and rows (name, values), the model first.
 
-    Scores of the model have a standard error, or a 95 % interval where they are a share of right rows. Those of
-    baselines that have no name here are left out.
+    Scores of the model have a standard error; a share of right rows has a 95 % interval. Unknown scores of
+    baselines are left out.
     """
     scores, baselines = results["performance"]["scores"], results["performance"]["baselines"]
     others_have = dict.fromkeys(key for each in baselines.values() for key in each if key in NAMES)
@@ -148,13 +148,13 @@ def score_table(results: dict[str, Any]) -> dict[str, Any]:
 def compare(results: dict[str, Any]) -> Verdict:
     """Whether the model beats the best baseline in the first score that both have, and by how much.
 
-    The kind is "better", "unclear", "worse" or "alone", where there is nothing to compare with.
+    The kind is "better", "unclear" or "worse", or "alone" if there is no baseline.
     """
     performance, first = results["performance"], _FIRST[results["task"]]
     scores, rows = performance["scores"], count(performance["rows"], "row")
     where = {
         "held-out": f"on {rows} that the model has not seen",
-        "leave-one-out": f"on {rows}, each predicted from all others",
+        "leave-one-out": f"on {rows}, each predicted from all the others",
         "training": f"on {rows} that the model has learnt from",
     }[performance["evidence"]]
     for key in first:
@@ -162,8 +162,7 @@ def compare(results: dict[str, Any]) -> Verdict:
         if key in scores and scores[key]["value"] is not None and rivals:
             return _compared(key, scores[key], rivals, where, results)
     own, name = scores[first[0]]["value"], NAMES[first[0]][0]
-    said = f"The {name} is {_shown(first[0], own)} {where}. There is no baseline to compare it with."
-    return Verdict("alone", said)
+    return Verdict("alone", f"The {name} is {_shown(first[0], own)} {where}. There is no baseline to compare it with.")
 
 
 def _compared(
@@ -180,21 +179,21 @@ def _compared(
         unclear = score["error"] is None or abs(gain) <= _CHANCE * score["error"]
     figures = f"The {name} is {_shown(key, own)} {where}, and {_shown(key, other)} for {best}"
     if results["performance"]["evidence"] == "training" and gain > 0:
-        return Verdict("unclear", f"{figures}; but the model has learnt from these rows, which proves nothing.")
+        return Verdict("unclear", f"{figures}; but the model has learnt from these rows, so this proves nothing.")
     if unclear:
-        return Verdict("unclear", f"{figures}, the best baseline: no clear difference, as chance alone could give it.")
+        return Verdict("unclear", f"{figures}, the best baseline: no clear difference; it may be chance.")
     if key == "accuracy":
         by = f"{number(100 * abs(gain), 3)} percentage points"
     else:
         by = number(abs(gain), 3) if key == "nlpd" or other <= 0 else percent(abs(gain) / other)
     if gain > 0:
         return Verdict("better", f"{figures}, the best baseline: the model is better by {by}.")
-    tail = f"the model does not beat it, and is worse by {by}. Use the simpler one, or ask why."
+    tail = f"the model is worse by {by}. Use the simpler one, or find out why."
     return Verdict("worse", f"{figures}: {tail}")
 
 
 def _range(share: float, results: dict[str, Any]) -> tuple[float, float]:
-    """Where the share of all rows lies whose share of these rows is given."""
+    """The 95 % interval of a share, given that of these rows."""
     n = results["performance"]["rows"]
     low, high = binomial_interval(round(share * n), n, _SURE)
     return float(low), float(high)
@@ -205,25 +204,25 @@ def _shown(key: str, value: float) -> str:
 
 
 def evidence(results: dict[str, Any]) -> str:
-    """Which rows the figures are about, and how far that can be trusted."""
+    """Which rows the figures are about, and how far you can trust them."""
     performance = results["performance"]
     rows = count(performance["rows"], "row")
     if performance["rows"] < performance["of"]:
         rows = f"{rows}, drawn at random from {performance['of']:,},"
-    said = {
+    found = {
         "held-out": f"All figures are about {rows} that the model has not learnt from.",
         "leave-one-out": f"No rows were held out. The figures are about {rows} of training, each predicted from all "
-        "others, with lengthscales and noise learnt from all of them: slightly too favourable.",
-        "training": f"No rows were held out. The figures are about {rows} that the model has learnt from, and flatter "
-        "it: they say nothing about new rows. Hold some rows out to learn that.",
+        "the others. Lengthscales and noise come from all rows, so the figures are slightly too good.",
+        "training": f"No rows were held out. The figures are about {rows} that the model has learnt from. They flatter "
+        "the model and tell nothing about new rows: hold some rows out to find out.",
     }
-    return said[performance["evidence"]]
+    return found[performance["evidence"]]
 
 
 def coverage(calibration: dict[str, Any]) -> list[dict[str, Any]]:
-    """How many targets the intervals of 50, 80 and 95 % hold, and what their shares may be in the long run.
+    """How many targets the intervals of 50, 80 and 95 % hold, and ranges of these shares in the long run.
 
-    They are judged by what they promise, which is more than their level where they must end on whole numbers.
+    They are judged by what they promise, which is more than their level if they must end on whole numbers.
     """
     n, found = calibration["rows"], zip(*(calibration[name] for name in ("levels", "promised", "inside")), strict=True)
     kept = [each for each in found if each[0] in LEVELS]
@@ -239,19 +238,19 @@ def coverage(calibration: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def bars_verdict(results: dict[str, Any]) -> Verdict:
-    """Whether error bars hold what they promise, or probabilities of classes are shares."""
+    """Whether error bars, or probabilities of classes, keep their promise."""
     judge = _numbers_verdict if results["task"] == "regression" else _classes_verdict
     found = judge(results["calibration"])
     if results["performance"]["evidence"] == "training":
         kind = "unclear" if found.kind == "about right" else found.kind
-        return Verdict(kind, f"{found.sentence} But this is about rows that the model has learnt from.")
+        return Verdict(kind, f"{found.sentence} But the model has learnt from these rows.")
     return found
 
 
 def _numbers_verdict(calibration: dict[str, Any]) -> Verdict:
     rows = coverage(calibration)
     if not rows:
-        return Verdict("unknown", "The model gives no intervals at these levels, as it was calibrated by too few rows.")
+        return Verdict("unknown", "The model has no intervals at these levels: it was calibrated with too few rows.")
     few = [row for row in rows if row["verdict"] == "too few"]
     many = [row for row in rows if row["verdict"] == "too many"]
     shown = (few or many or rows)[-1]
@@ -263,39 +262,39 @@ def _numbers_verdict(calibration: dict[str, Any]) -> Verdict:
         shape = f"intervals of {first} hold too many rows and those of {last} too few"
         return Verdict("uneven", f"The error bars have the wrong shape: {shape}.")
     if few:
-        return Verdict("too narrow", f"The error bars are too narrow. {fact}: the model is surer than it should be.")
+        return Verdict("too narrow", f"The error bars are too narrow. {fact}: the model is too sure of itself.")
     if many:
-        return Verdict("too wide", f"The error bars are too wide. {fact}: the model is less sure than it could be.")
+        return Verdict("too wide", f"The error bars are too wide. {fact}: the model could be surer.")
     reach = max(row["high"] - row["low"] for row in rows) / 2
     within = f"only to within about ± {number(100 * reach, 2)} percentage points"
     if reach > _VAGUE:
-        return Verdict("unclear", f"Nothing speaks against the error bars, but {n} can tell {within}. {fact}.")
+        return Verdict("unclear", f"The error bars may be right, but {n} can tell {within}. {fact}.")
     return Verdict("about right", f"The error bars are about right. {fact}. With {n}, coverage can be judged {within}.")
 
 
 def _classes_verdict(calibration: dict[str, Any]) -> Verdict:
     n, right = calibration["rows"], calibration["right"]
     low, high = map(float, binomial_interval(right, n, 0.95))
-    said, share = calibration["confidence"], right / n
+    given, share = calibration["confidence"], right / n
     rows = count(n, "row")
-    fact = f"It gives its choices a probability of {percent(said)} on average, and {percent(share)} of {rows} are right"
+    fact = f"Its choices have a probability of {percent(given)} on average, and {percent(share)} of {rows} are right"
     range_ = f"({percent(low)} to {percent(high)} in the long run)"
-    if abs(said - share) > _MATTERS and said > high:
+    if abs(given - share) > _MATTERS and given > high:
         return Verdict("too sure", f"The model is too sure. {fact} {range_}.")
-    if abs(said - share) > _MATTERS and said < low:
-        return Verdict("too unsure", f"The model is less sure than it could be. {fact} {range_}.")
+    if abs(given - share) > _MATTERS and given < low:
+        return Verdict("too unsure", f"The model could be surer. {fact} {range_}.")
     if calibration["error_low"] > _MATTERS:
         ends = f"{percent(calibration['error_low'], 2)} to {percent(calibration['error_high'], 2)}"
         off = f"they differ from shares by {ends} on average; see the picture"
         return Verdict("uneven", f"The probabilities are off in both directions: {off}. {fact} {range_}.")
     if (high - low) / 2 > _VAGUE:
         within = f"only to within about ± {number(50 * (high - low), 2)} percentage points"
-        return Verdict("unclear", f"Nothing speaks against the probabilities, but {rows} can tell {within}. {fact}.")
+        return Verdict("unclear", f"The probabilities may be right, but {rows} can tell {within}. {fact}.")
     return Verdict("about right", f"The probabilities are about right. {fact} {range_}.")
 
 
 def driver(results: dict[str, Any]) -> str | None:
-    """Which columns drive predictions."""
+    """Which columns drive predictions most."""
     shares = results["effects"]["relevance"]
     if not shares or shares[0]["share"] <= 0:
         return None
@@ -310,5 +309,5 @@ def in_short(results: dict[str, Any]) -> list[str]:
     columns = len(data["columns"]) + data["more_columns"]
     given = f"{count(columns, 'column')}, learnt from {count(data['rows'], 'row')}"
     head = f"The model predicts {results['target']} from {given}."
-    said = [head, compare(results).sentence, bars_verdict(results).sentence, driver(results)]
-    return [sentence for sentence in said if sentence]
+    found = [head, compare(results).sentence, bars_verdict(results).sentence, driver(results)]
+    return [sentence for sentence in found if sentence]

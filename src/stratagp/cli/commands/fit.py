@@ -15,7 +15,7 @@ import stratagp
 from stratagp.cli import many_files
 from stratagp.cli.kernel_text import parse_kernel
 from stratagp.cli.model_folder import Fitted, check_out
-from stratagp.cli.models import MODELS, Choice, as_inputs, build, choose, train, usual_epochs
+from stratagp.cli.models import MODELS, Choice, as_inputs, build, choose, training, usual_epochs
 from stratagp.cli.output import Console
 from stratagp.cli.program import declared
 from stratagp.cli.scores import Scores, baselines, tested
@@ -169,7 +169,9 @@ def _fit(console: Console, settings: Settings) -> Fitted:
     if settings.time_limit is not None:
         ready, settings = _limited(ready, settings, console)
     model = build(ready.choice, task, settings, ready.missing, console.talks)
-    train(model, as_inputs(ready.parts.X, ready.choice), ready.parts.y, settings.checkpoint, console)
+    where = {} if settings.checkpoint is None else {"checkpoint": settings.checkpoint}
+    with training(model, console):
+        model.fit(as_inputs(ready.parts.X, ready.choice), ready.parts.y, **where)
     return _tested(model, ready, settings, time.perf_counter() - start, console)
 
 
@@ -190,17 +192,12 @@ def prepare(console: Console, settings: Settings) -> Prepared:
     frame = table.as_written(frame, letters)
     assumed = tell(columns, target, task, why, console)
     X, y = inputs(frame, stratagp.data.Schema(columns), table.name, console, target), targets(frame[target], task)
-
-    def chosen(y: np.ndarray, rows: int) -> Choice:
-        classes = len(np.unique(y)) if task == "classification" else 0
-        return choose(settings, columns, rows, classes)
-
-    trained = round((1 - settings.test) * len(y))
-    choice = chosen(y, min(trained, settings.rows or trained))
+    trained, classes = round((1 - settings.test) * len(y)), len(np.unique(y)) if task == "classification" else 0
+    choice = choose(settings, columns, min(trained, settings.rows or trained), classes)
     X, y, missing = _without_gaps(X, y, choice, settings, console)
     parts = hold_out(X, y, columns, task, settings.test, settings.seed, console)
     parts = _fewer(parts, settings.rows, console)
-    final = chosen(parts.y, len(parts.y))
+    final = choose(settings, columns, len(parts.y), len(np.unique(parts.y)) if classes else 0)
     return Prepared(task, columns, assumed, final if final.fills or not missing else choice, parts, missing)
 
 
@@ -257,7 +254,8 @@ def _limited(ready: Prepared, settings: Settings, console: Console) -> tuple[Pre
     def trial(way: str, rows: int, epochs: int | None) -> None:
         some, tried = ready.parts.some(rows), choice if way == own else quicker
         model = build(tried, task, replace(settings, epochs=epochs or settings.epochs), ready.missing)
-        train(model, as_inputs(some.X, tried), some.y, None, console)
+        with training(model, console):
+            model.fit(as_inputs(some.X, tried), some.y)
 
     budget = stratagp.recipes.Budget(settings.rows, settings.epochs, settings.time_limit)
     usual = usual_epochs(choice, task, settings, n)
