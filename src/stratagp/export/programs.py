@@ -111,7 +111,7 @@ class ModelGraph(nn.Module):
             )
         fitted = _fitted(model)
         self.inputs = InputGraph(model)
-        self.of_classes = hasattr(model, "classes_")
+        self.of_classes = "classes_" in vars(model)
         self.answer = _answer(fitted, self.of_classes)
         if not self.of_classes:
             self.register_buffer("shift", torch.from_numpy(np.array(model.scale_.mean)))
@@ -120,7 +120,7 @@ class ModelGraph(nn.Module):
             "model": type(model).__name__,
             "library": f"stratagp {version('stratagp')}",
             **self.inputs.about,
-            "classes": [str(label) for label in getattr(model, "classes_", [])],
+            "classes": [str(label) for label in vars(model).get("classes_", [])],
             "outputs": ["probabilities"] if self.of_classes else ["mean", "variance"],
         }
 

@@ -76,7 +76,7 @@ class Encoder:
                 items = [item for own in fields for item in (own.items() if isinstance(own, dict) else enumerate(own))]
                 stack += [(part, f"{where}.{name}" if where else str(name), None) for name, part in reversed(items)]
 
-    def _written(self, value: Any, inside: bool = False) -> Node:
+    def _written(self, value: object, inside: bool = False) -> Node:
         """A value as a node or a reference; the lists and dictionaries of an outline are written value by value."""
         if inside and isinstance(value, list):
             return [self._written(part) for part in value]
@@ -85,7 +85,7 @@ class Encoder:
         return write_value(value) if is_single(value) else {"ref": self._places[id(value)]}
 
 
-def _outline(value: Any, where: str) -> dict[str, Any]:
+def _outline(value: object, where: str) -> dict[str, Any]:
     """The node of an object, a function or a method, with the values it holds in lists and dictionaries."""
     cls = type(value)
     if isinstance(value, tuple):
@@ -113,7 +113,7 @@ def _outline(value: Any, where: str) -> dict[str, Any]:
     return {**node, "arguments": arguments, "state": state}
 
 
-def _arguments(value: Any, held: dict[str, Any], where: str) -> dict[str, Any]:
+def _arguments(value: object, held: dict[str, Any], where: str) -> dict[str, Any]:
     """The arguments of the constructor: as they were given, or as the attributes of their names are now."""
     captured = value._arguments if isinstance(value, Parameterised) else {}
     of_torch = isinstance(value, nn.Module) and not isinstance(value, Parameterised)

@@ -62,20 +62,21 @@ def write_model(path: Path, config: dict[str, Any], tensors: dict[str, Tensor]) 
         each.unlink(missing_ok=True)
 
 
-def read_tensors(path: Path, about: Any) -> dict[str, Tensor]:
+def read_tensors(path: Path, about: object) -> dict[str, Tensor]:
     """The tensors of the file that the configuration names, which must have the size and checksum it says."""
-    name = about.get("file") if isinstance(about, dict) and about.keys() == {"file", "bytes", "sha256"} else None
+    known = about if isinstance(about, dict) and about.keys() == {"file", "bytes", "sha256"} else {}
+    name = known.get("file")
     if not isinstance(name, str) or not _TENSOR_FILE.fullmatch(name):
         raise ModelFileError(f"{CONFIG} does not say which file has the tensors")
     file = path / name
     if not file.is_file():
         raise ModelFileError(f"{name} is missing")
-    if file.stat().st_size != about["bytes"]:
+    if file.stat().st_size != known["bytes"]:
         raise ModelFileError(
-            f"{name} has {file.stat().st_size} bytes, but {str(about['bytes'])[:20]} are due: it was cut"
+            f"{name} has {file.stat().st_size} bytes, but {str(known['bytes'])[:20]} are due: it was cut"
         )
     content = file.read_bytes()
-    if hashlib.sha256(content).hexdigest() != about["sha256"]:
+    if hashlib.sha256(content).hexdigest() != known["sha256"]:
         raise ModelFileError(f"{name} was altered or damaged: its checksum is wrong")
     try:
         return load(content)

@@ -32,23 +32,24 @@ _SHOWN = 200  # letters of an argument in the description
 
 @runtime_checkable
 class Saveable(Protocol):
-    """What can be asked about a few rows, and must say the same when it was loaded."""
+    """An estimator that can be asked about a few rows, and must say the same when it was loaded."""
+
+    get_params: Any
 
     def _answers(self) -> dict[str, np.ndarray]: ...
 
 
-def save(model: Any, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-    """Save a fitted estimator as a folder of ``config.json`` and ``model.safetensors``; ``load`` gives it back.
+def save(model: object, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+    """Save the fitted estimator as a folder, without pickle; :func:`stratagp.load` gives it back, to the last bit.
 
     Arguments:
-        model: a fitted estimator.
         path: the folder, which is made.
         overwrite: whether the files of a model that is there are replaced; other files in the folder stay.
     """
     inner = _inner(model)
     if not _is_fitted(model):
         raise InputError(f"save: this {type(model).__name__} is not fitted: call fit first")
-    if not isinstance(inner, Saveable):
+    if not isinstance(inner, Saveable) or not isinstance(model, Saveable):
         kind = type(inner).__name__
         raise InputError(f"save: {kind}, which was calibrated, is no model of StrataGP: save it by itself")
     check_target(Path(path), overwrite)
@@ -95,7 +96,7 @@ def _is_fitted(model: object) -> bool:
     return any(name.endswith("_") and not name.startswith("_") for name in vars(model))
 
 
-def _inner(model: Any) -> Any:
+def _inner(model: object) -> object:
     """The model itself, or that which was calibrated, however often."""
     for _ in range(_CALIBRATIONS):
         model = vars(model).get("model") if getattr(model, "calibrates", False) else model
@@ -108,7 +109,7 @@ def _versions() -> dict[str, str]:
     return {**{name: version(name) for name in names}, "python": platform.python_version()}
 
 
-def _about(model: Any, inner: Any) -> dict[str, Any]:
+def _about(model: Saveable, inner: Saveable) -> dict[str, Any]:
     """What people may want to know of a model; ``load`` reads none of it."""
     own, inputs = {**vars(inner), **vars(model)}, vars(inner).get("inputs_")
     encoder = None if inputs is None else inputs.encoder
@@ -129,9 +130,7 @@ def _about(model: Any, inner: Any) -> dict[str, Any]:
 
 def _check_estimator(model: object) -> None:
     inner = _inner(model)
-    if not all(
-        isinstance(each, BaseEstimator) and isinstance(each, Saveable) and _is_fitted(each) for each in (model, inner)
-    ):
+    if not all(isinstance(each, Saveable) and _is_fitted(each) for each in (model, inner)):
         raise ModelFileError("what it holds is no fitted estimator")
     example, inputs = vars(inner).get("_example", ()), vars(inner).get("inputs_")
     views = example.values() if isinstance(example, dict) else example
@@ -141,15 +140,14 @@ def _check_estimator(model: object) -> None:
             raise ModelFileError(f"its test asks about {len(rows)} rows, but {_ROWS} are due")
 
 
-def _answers(model: Any) -> dict[str, np.ndarray]:
+def _answers(model: Saveable) -> dict[str, np.ndarray]:
     """What a model says about the first rows that it has seen; random numbers of the process stay as they are."""
     with warnings.catch_warnings(), np.errstate(all="ignore"), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore")
-        found: dict[str, np.ndarray] = model._answers()
-        return found
+        return model._answers()
 
 
-def _check_answers(model: Any, expected: Any) -> None:
+def _check_answers(model: Saveable, expected: object) -> None:
     """Ask the model what it was asked when it was saved."""
     try:
         found = _answers(model)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from stratagp.data import TableEncoder
 from stratagp.errors import InputError
-from stratagp.kernels import Kernel
+from stratagp.kernels import Anchors, Kernel
 from stratagp.recipes.base import given_kernel
 
 
@@ -93,6 +94,11 @@ class Inputs(ABC):
     scale: Tensor | None = None
     objects: bool = False
     takes_views: bool = False
+    shape: tuple[int, ...] = ()
+    """Of an image; empty for all else."""
+
+    anchors: Mapping[str, Anchors] = {}
+    """The objects that stand for all of a view, by its name."""
 
     @abstractmethod
     def learn(self, estimator: BaseEstimator, X: Any) -> Points:
