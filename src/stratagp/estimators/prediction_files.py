@@ -19,8 +19,8 @@ from stratagp.data.listing import would_read
 from stratagp.data.source import Block, target_names
 from stratagp.errors import InputError, RowError
 from stratagp.estimators.targets import check_level
-from stratagp.training.checkpoint import appearing
 from stratagp.training.progress import log
+from stratagp.whole_files import appearing
 
 
 def predict_file(estimator: Any, X: Any, out: Any, level: float = 0.95) -> int:

@@ -27,7 +27,7 @@ from stratagp.models.fitted import Fitted
 from stratagp.recipes.chains import ChainModel
 from stratagp.recipes.classes import ClassModel
 from stratagp.recipes.processes import ProcessModel
-from stratagp.training.checkpoint import appearing
+from stratagp.whole_files import appearing
 
 ABOUT = "stratagp"  # the key of the description in ONNX files; with .json, the name of that in torch programs
 _SUFFIXES = {"onnx": ".onnx", "torch": ".pt2"}

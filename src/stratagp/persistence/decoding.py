@@ -1,4 +1,4 @@
-"""From a table of nodes and named tensors back to an object, with nothing believed that was not checked.
+"""From a table of nodes and named tensors back to an object, where everything is checked before it is believed.
 
 Classes come from the registry and are made by their constructors, one entry of the table after the other. Attributes
 must be ones that the constructor set, tensors have the sizes that the file has bytes for, and nothing takes far more

@@ -54,9 +54,7 @@ class Encoder:
 
     def _walk(self, root: object, at: str) -> None:
         """Write all parts of a value that are not single values, each after what it holds itself."""
-        stack: list[tuple[object, str, dict[str, Any] | None]] = [
-            (root, at, None)
-        ]  # with the outline, if parts are done
+        stack: list[tuple[object, str, dict[str, Any] | None]] = [(root, at, None)]  # with an outline: parts are done
         open_ones: set[int] = set()
         while stack:
             value, where, node = stack.pop()
@@ -67,7 +65,7 @@ class Encoder:
             elif is_single(value) or id(value) in self._places:
                 continue
             elif id(value) in open_ones:
-                raise InputError(f"save: {where} holds itself, which a model file cannot say")
+                raise InputError(f"save: {where} holds itself, which a model file cannot express")
             else:
                 node = self.tensors.node(value, where) or parts_of(value) or _outline(value, where)
                 open_ones.add(id(value))

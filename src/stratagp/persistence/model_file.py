@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import safetensors.torch
 import torch
 from sklearn.base import BaseEstimator
 
 from stratagp.errors import InputError, ModelFileError
-from stratagp.persistence.config import read_config, reading
 from stratagp.persistence.decoding import Decoder
 from stratagp.persistence.encoding import Encoder
-from stratagp.persistence.files import check_target, read_tensors, write_model
+from stratagp.persistence.files import check_target, read_config, read_tensors, reading, write_model
 from stratagp.persistence.registry import Trust
 
 _RELATIVE, _ABSOLUTE = 1e-4, 1e-6  # of the answers of another machine, beside the largest of them
@@ -32,7 +32,7 @@ _SHOWN = 200  # letters of an argument in the description
 
 @runtime_checkable
 class Saveable(Protocol):
-    """An estimator that can be asked about a few rows, and must say the same when it was loaded."""
+    """An estimator that can be asked about a few rows, and must answer alike after it was loaded."""
 
     get_params: Any
 
@@ -56,19 +56,19 @@ def save(model: object, path: str | os.PathLike[str], overwrite: bool = False) -
     encoder = Encoder(model, _answers(model))
     encoder.check()
     config = {"library": _versions(), "about": _about(model, inner), "objects": encoder.objects}
-    write_model(Path(path), config, encoder.tensors.named)
+    write_model(Path(path), config, safetensors.torch.save(encoder.tensors.named))
 
 
 def load(path: str | os.PathLike[str], trust: Sequence[str] = ()) -> BaseEstimator:
     """The fitted estimator that was saved in a folder.
 
-    A file from a stranger can be loaded without fear: it cannot run code. One that is damaged or altered gives a
-    :class:`~stratagp.ModelFileError`. The model then answers a stored question, and has to give the stored answer.
+    Files from strangers are safe to load: they cannot run code. One that is damaged or altered gives a
+    :class:`~stratagp.ModelFileError`. The model is then asked a stored question and must give the stored answer.
 
     Arguments:
         path: the folder.
         trust: names of your own classes and functions that the file may use, ``["mypackage.kernels.MyKernel"]``, or of
-            modules and packages, ``["mypackage"]``. They are imported, and run code of their own.
+            modules and packages, ``["mypackage"]``. They are imported, which runs their code.
 
     >>> import tempfile
     >>> from stratagp import GPRegressor
@@ -83,7 +83,8 @@ def load(path: str | os.PathLike[str], trust: Sequence[str] = ()) -> BaseEstimat
     with reading(folder), torch.random.fork_rng(devices=[]):
         config = read_config(folder)
         trusted.refuse_unknown(config["objects"])
-        decoder = Decoder(config["objects"], read_tensors(folder, config["tensors"]), trusted)
+        named = safetensors.torch.load(read_tensors(folder, config["tensors"]))
+        decoder = Decoder(config["objects"], named, trusted)
         model, expected = decoder.read()
         _check_estimator(model)
         if unused := decoder.tensors.unused:
