@@ -29,18 +29,9 @@ class NamedParameter:
     parameter: Parameter
 
 
-def signature_of(cls: Any) -> inspect.Signature:
-    """What the constructor of a class takes.
-
-    >>> from stratagp import kernels as k
-    >>> list(signature_of(k.RBF).parameters)
-    ['lengthscale', 'variance', 'ard']
-    """
-    return _signature(cls)
-
-
 @cache
-def _signature(cls: Any) -> inspect.Signature:
+def signature_of(cls: Any) -> inspect.Signature:
+    """What the constructor of a class takes."""
     own = cls.__init__ not in (object.__init__, nn.Module.__init__)  # those of classes without a constructor
     return inspect.Signature(list(inspect.signature(cls.__init__).parameters.values())[1:] if own else [])
 

@@ -14,7 +14,7 @@ import numpy as np
 
 import stratagp as s
 from stratagp import kernels as k
-from stratagp.persistence.config import FORMAT
+from stratagp.persistence.files import FORMAT
 
 HERE = Path(__file__).parent / "fixtures"
 X = np.linspace(0, 6, 12)[:, None]

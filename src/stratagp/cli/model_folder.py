@@ -23,7 +23,7 @@ from stratagp.cli.settings import Settings
 from stratagp.cli.table import KINDS, WRITTEN, DataFrame, Format, Series, TableFile, inputs, pick, shown_name
 from stratagp.cli.target import TASKS, targets
 from stratagp.errors import InputError, ModelFileError
-from stratagp.persistence.config import describe, is_model
+from stratagp.persistence.files import describe, is_model
 
 TABLE, SETTINGS, RESULTS, REPORT = "table.json", "settings.toml", "results.json", "report.html"
 _COLUMN = {"name": str, "kind": str, "distinct": int, "missing": int}

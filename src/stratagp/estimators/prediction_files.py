@@ -22,8 +22,8 @@ from stratagp.data.tables import is_frame
 from stratagp.errors import InputError, RowError
 from stratagp.estimators.inputs.base import Inputs, RowsLike
 from stratagp.estimators.targets import check_level
-from stratagp.training.checkpoint import appearing
 from stratagp.training.progress import log
+from stratagp.whole_files import appearing
 
 
 def predict_file(

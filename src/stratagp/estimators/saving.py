@@ -16,15 +16,7 @@ from stratagp.persistence.model_file import save
 
 _ROWS = 2  # of the example
 
-
-def save_model(estimator: BaseEstimator, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-    """Save the fitted estimator as a folder, without pickle; :func:`stratagp.load` gives it back, to the last bit.
-
-    Arguments:
-        path: the folder, which is made.
-        overwrite: whether the files of a model that is there are replaced; other files in the folder stay.
-    """
-    save(estimator, path, overwrite)
+save_model = save
 
 
 def export_model(estimator: BaseEstimator, path: str | os.PathLike[str], format: str = "onnx") -> None:

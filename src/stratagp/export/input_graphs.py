@@ -27,9 +27,9 @@ class InputGraph(nn.Module):
         super().__init__()
         inputs = model.inputs_
         _refuse_objects(inputs)
-        self.images = hasattr(inputs, "shape")
+        self.images = bool(inputs.shape)
         self.dtype = torch.float32 if self.images else torch.float64
-        encoder = getattr(inputs, "encoder", None)
+        encoder = inputs.encoder
         self.categories: dict[int, int] = {} if encoder is None else encoder.sizes
         self.sizes = {} if encoder is None or encoder.encoding == "codes" else self.categories
         self.shape = tuple(inputs.shape) if self.images else (int(model.n_features_in_),)
@@ -75,12 +75,12 @@ class InputGraph(nn.Module):
 
 def _refuse_objects(inputs: Any) -> None:
     """Refuse inputs that are no table of columns, and no images."""
-    if inputs.objects or getattr(inputs, "anchors", None):
+    if inputs.objects or inputs.anchors:
         raise UnsupportedError(
             "export is for tables of numbers and categories, and for images: objects such as texts and graphs are "
             "compared by code that a graph cannot hold; save the model instead"
         )
-    if getattr(inputs, "widths", None) is not None:
+    if inputs.takes_views:
         raise UnsupportedError(
             "export is for one table: fit on one with views as groups of its columns, or save the model instead"
         )
@@ -88,7 +88,7 @@ def _refuse_objects(inputs: Any) -> None:
 
 def _columns(model: Any, encoder: Any) -> dict[str, Any]:
     """The columns of ``x`` in their order, what each is, and the categories of those that have some, in theirs."""
-    names = [str(name) for name in getattr(model, "feature_names_in_", [])]
+    names = [str(name) for name in vars(model).get("feature_names_in_", [])]
     names = names or [f"x{i}" for i in range(int(model.n_features_in_))]
     known = {} if encoder is None else encoder.categories
     kinds = ["number"] * len(names) if encoder is None else list(encoder._kinds)

@@ -102,9 +102,6 @@ def process_of_posterior(posterior: Any) -> ProcessGraph:
         widen = _inverse(posterior.inner) @ narrow
         prior, weights = posterior.prior, widen.mT @ posterior.alpha
         return ProcessGraph(prior.kernel, prior.mean, posterior.z, weights[None], narrow, widen)
-    layer = getattr(getattr(posterior, "model", None), "layer", None)
-    if isinstance(layer, Inducing):
-        return process_of_layer(layer, posterior.index)
     raise UnsupportedError(
         "export is for exact, sparse and stochastic inference of independent targets: Vecchia's process, conjugate "
         "gradients and correlated targets have no constants to export; save the model instead"
@@ -122,15 +119,11 @@ def process_of_classes(posterior: BinaryPosterior) -> ProcessGraph:
     return ProcessGraph(posterior.prior.kernel, Zero(), posterior.x, posterior.sites.weights[None], narrow)
 
 
-def process_of_layer(layer: Inducing, index: int | None = None) -> ProcessGraph:
-    """The processes of a layer of inducing points, or one of them."""
+def process_of_layer(layer: Inducing) -> ProcessGraph:
+    """The processes of a layer of inducing points."""
     with torch.no_grad():
         narrow, z = layer.whitener(), layer.z
         mean, root, log_weights = _whitened(layer.posterior)
-        if index is not None and narrow.dim() == 3:
-            raise UnsupportedError("export is for one kernel for all targets: save the model instead")
-        if index is not None:
-            mean, root = mean[[index]], None if root is None else root[[index]]
         if log_weights is not None and narrow.dim() == 3:
             narrow = narrow.repeat(len(log_weights), 1, 1)
         weights = (narrow.mT @ mean[..., None]).squeeze(-1)

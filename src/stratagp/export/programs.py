@@ -27,7 +27,7 @@ from stratagp.models.fitted import Fitted
 from stratagp.models.fitted_chain import ChainModel
 from stratagp.models.fitted_classes import ClassModel
 from stratagp.models.fitted_process import ProcessModel
-from stratagp.training.checkpoint import appearing
+from stratagp.whole_files import appearing
 
 ABOUT = "stratagp"  # the key of the description in ONNX files; with .json, the name of that in torch programs
 _SUFFIXES = {"onnx": ".onnx", "torch": ".pt2"}
@@ -111,7 +111,7 @@ class ModelGraph(nn.Module):
             )
         fitted = _fitted(model)
         self.inputs = InputGraph(model)
-        self.of_classes = hasattr(model, "classes_")
+        self.of_classes = "classes_" in vars(model)
         self.answer = _answer(fitted, self.of_classes)
         if not self.of_classes:
             self.register_buffer("shift", torch.from_numpy(np.array(model.scale_.mean)))
@@ -120,7 +120,7 @@ class ModelGraph(nn.Module):
             "model": type(model).__name__,
             "library": f"stratagp {version('stratagp')}",
             **self.inputs.about,
-            "classes": [str(label) for label in getattr(model, "classes_", [])],
+            "classes": [str(label) for label in vars(model).get("classes_", [])],
             "outputs": ["probabilities"] if self.of_classes else ["mean", "variance"],
         }
 

@@ -1,3 +1,3 @@
 """Model files: fitted estimators as folders of JSON and tensors, without pickle; a stranger's file cannot run code."""
 
-from stratagp.persistence.config import describe as describe
+from stratagp.persistence.files import describe as describe

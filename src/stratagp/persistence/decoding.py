@@ -1,4 +1,4 @@
-"""From a table of nodes and named tensors back to an object, with nothing believed that was not checked.
+"""From a table of nodes and named tensors back to an object, where everything is checked before it is believed.
 
 Classes come from the registry and are made by their constructors, one entry of the table after the other. Attributes
 must be ones that the constructor set, tensors have the sizes that the file has bytes for, and nothing takes far more
@@ -87,7 +87,7 @@ class Decoder:
                 raise ModelFileError("it has a range of too many numbers")
         return found
 
-    def _method(self, name: str, owner: Any) -> Any:
+    def _method(self, name: str, owner: object) -> Any:
         own = isinstance(inspect.getattr_static(type(owner), name, None), FunctionType)
         known = own and name == "encode" and type(owner) in classes().values()
         if not known and not self._trust.covers(f"{type(owner).__module__}.{name}"):
@@ -123,13 +123,13 @@ class Decoder:
             check_layer(made)
         return made
 
-    def _put(self, made: Any, key: str, value: Any) -> None:
+    def _put(self, made: object, key: str, value: object) -> None:
         self._sizes.check(type(made), key, value)
         self._attributes.append((made, key, value))
         _put(made, key, value)
 
 
-def _put(made: Any, key: str, value: Any) -> None:
+def _put(made: object, key: str, value: object) -> None:
     """Set an attribute as it was, past the constructor: a tensor as the parameter or buffer that it is."""
     place: dict[str, Any] = made.__dict__
     if isinstance(made, nn.Module):

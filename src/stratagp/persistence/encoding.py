@@ -54,9 +54,7 @@ class Encoder:
 
     def _walk(self, root: object, at: str) -> None:
         """Write all parts of a value that are not single values, each after what it holds itself."""
-        stack: list[tuple[object, str, dict[str, Any] | None]] = [
-            (root, at, None)
-        ]  # with the outline, if parts are done
+        stack: list[tuple[object, str, dict[str, Any] | None]] = [(root, at, None)]  # with an outline: parts are done
         open_ones: set[int] = set()
         while stack:
             value, where, node = stack.pop()
@@ -67,7 +65,7 @@ class Encoder:
             elif is_single(value) or id(value) in self._places:
                 continue
             elif id(value) in open_ones:
-                raise InputError(f"save: {where} holds itself, which a model file cannot say")
+                raise InputError(f"save: {where} holds itself, which a model file cannot express")
             else:
                 node = self.tensors.node(value, where) or parts_of(value) or _outline(value, where)
                 open_ones.add(id(value))
@@ -76,7 +74,7 @@ class Encoder:
                 items = [item for own in fields for item in (own.items() if isinstance(own, dict) else enumerate(own))]
                 stack += [(part, f"{where}.{name}" if where else str(name), None) for name, part in reversed(items)]
 
-    def _written(self, value: Any, inside: bool = False) -> Node:
+    def _written(self, value: object, inside: bool = False) -> Node:
         """A value as a node or a reference; the lists and dictionaries of an outline are written value by value."""
         if inside and isinstance(value, list):
             return [self._written(part) for part in value]
@@ -85,7 +83,7 @@ class Encoder:
         return write_value(value) if is_single(value) else {"ref": self._places[id(value)]}
 
 
-def _outline(value: Any, where: str) -> dict[str, Any]:
+def _outline(value: object, where: str) -> dict[str, Any]:
     """The node of an object, a function or a method, with the values it holds in lists and dictionaries."""
     cls = type(value)
     if isinstance(value, tuple):
@@ -113,7 +111,7 @@ def _outline(value: Any, where: str) -> dict[str, Any]:
     return {**node, "arguments": arguments, "state": state}
 
 
-def _arguments(value: Any, held: dict[str, Any], where: str) -> dict[str, Any]:
+def _arguments(value: object, held: dict[str, Any], where: str) -> dict[str, Any]:
     """The arguments of the constructor: as they were given, or as the attributes of their names are now."""
     captured = value._arguments if isinstance(value, Parameterised) else {}
     of_torch = isinstance(value, nn.Module) and not isinstance(value, Parameterised)

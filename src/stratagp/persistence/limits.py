@@ -134,7 +134,7 @@ class Allocations(TorchFunctionMode):
         raise ModelFileError("its arguments ask for more memory than the file accounts for")
 
 
-def refuse_growth(table: Any) -> None:
+def refuse_growth(table: object) -> None:
     """Refuse a table whose entries share parts so that what they stand for is far more than what is written.
 
     An entry stands for what it holds, and for all that its references stand for, each time: evaluations meet them so.
@@ -159,7 +159,7 @@ def refuse_growth(table: Any) -> None:
             raise ModelFileError("shared lists in it stand for too many values, or are nested too deep")
 
 
-def _listed(content: Any) -> Iterable[Any]:
+def _listed(content: object) -> Iterable[Any]:
     return content.values() if isinstance(content, dict) else content if isinstance(content, list) else [content]
 
 

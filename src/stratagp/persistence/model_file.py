@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import safetensors.torch
 import torch
 from sklearn.base import BaseEstimator
 
 from stratagp.errors import InputError, ModelFileError
-from stratagp.persistence.config import read_config, reading
 from stratagp.persistence.decoding import Decoder
 from stratagp.persistence.encoding import Encoder
-from stratagp.persistence.files import check_target, read_tensors, write_model
+from stratagp.persistence.files import check_target, read_config, read_tensors, reading, write_model
 from stratagp.persistence.registry import Trust
 
 _RELATIVE, _ABSOLUTE = 1e-4, 1e-6  # of the answers of another machine, beside the largest of them
@@ -32,42 +32,43 @@ _SHOWN = 200  # letters of an argument in the description
 
 @runtime_checkable
 class Saveable(Protocol):
-    """What can be asked about a few rows, and must say the same when it was loaded."""
+    """An estimator that can be asked about a few rows, and must answer alike after it was loaded."""
+
+    get_params: Any
 
     def _answers(self) -> dict[str, np.ndarray]: ...
 
 
-def save(model: Any, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-    """Save a fitted estimator as a folder of ``config.json`` and ``model.safetensors``; ``load`` gives it back.
+def save(model: object, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+    """Save the fitted estimator as a folder, without pickle; :func:`stratagp.load` gives it back, to the last bit.
 
     Arguments:
-        model: a fitted estimator.
         path: the folder, which is made.
         overwrite: whether the files of a model that is there are replaced; other files in the folder stay.
     """
     inner = _inner(model)
     if not _is_fitted(model):
         raise InputError(f"save: this {type(model).__name__} is not fitted: call fit first")
-    if not isinstance(inner, Saveable):
+    if not isinstance(inner, Saveable) or not isinstance(model, Saveable):
         kind = type(inner).__name__
         raise InputError(f"save: {kind}, which was calibrated, is no model of StrataGP: save it by itself")
     check_target(Path(path), overwrite)
     encoder = Encoder(model, _answers(model))
     encoder.check()
     config = {"library": _versions(), "about": _about(model, inner), "objects": encoder.objects}
-    write_model(Path(path), config, encoder.tensors.named)
+    write_model(Path(path), config, safetensors.torch.save(encoder.tensors.named))
 
 
 def load(path: str | os.PathLike[str], trust: Sequence[str] = ()) -> BaseEstimator:
     """The fitted estimator that was saved in a folder.
 
-    A file from a stranger can be loaded without fear: it cannot run code. One that is damaged or altered gives a
-    :class:`~stratagp.ModelFileError`. The model then answers a stored question, and has to give the stored answer.
+    Files from strangers are safe to load: they cannot run code. One that is damaged or altered gives a
+    :class:`~stratagp.ModelFileError`. The model is then asked a stored question and must give the stored answer.
 
     Arguments:
         path: the folder.
         trust: names of your own classes and functions that the file may use, ``["mypackage.kernels.MyKernel"]``, or of
-            modules and packages, ``["mypackage"]``. They are imported, and run code of their own.
+            modules and packages, ``["mypackage"]``. They are imported, which runs their code.
 
     >>> import tempfile
     >>> from stratagp import GPRegressor
@@ -82,7 +83,8 @@ def load(path: str | os.PathLike[str], trust: Sequence[str] = ()) -> BaseEstimat
     with reading(folder), torch.random.fork_rng(devices=[]):
         config = read_config(folder)
         trusted.refuse_unknown(config["objects"])
-        decoder = Decoder(config["objects"], read_tensors(folder, config["tensors"]), trusted)
+        named = safetensors.torch.load(read_tensors(folder, config["tensors"]))
+        decoder = Decoder(config["objects"], named, trusted)
         model, expected = decoder.read()
         _check_estimator(model)
         if unused := decoder.tensors.unused:
@@ -95,7 +97,7 @@ def _is_fitted(model: object) -> bool:
     return any(name.endswith("_") and not name.startswith("_") for name in vars(model))
 
 
-def _inner(model: Any) -> Any:
+def _inner(model: object) -> object:
     """The model itself, or that which was calibrated, however often."""
     for _ in range(_CALIBRATIONS):
         model = vars(model).get("model") if getattr(model, "calibrates", False) else model
@@ -108,7 +110,7 @@ def _versions() -> dict[str, str]:
     return {**{name: version(name) for name in names}, "python": platform.python_version()}
 
 
-def _about(model: Any, inner: Any) -> dict[str, Any]:
+def _about(model: Saveable, inner: Saveable) -> dict[str, Any]:
     """What people may want to know of a model; ``load`` reads none of it."""
     own, inputs = {**vars(inner), **vars(model)}, vars(inner).get("inputs_")
     encoder = None if inputs is None else inputs.encoder
@@ -129,9 +131,7 @@ def _about(model: Any, inner: Any) -> dict[str, Any]:
 
 def _check_estimator(model: object) -> None:
     inner = _inner(model)
-    if not all(
-        isinstance(each, BaseEstimator) and isinstance(each, Saveable) and _is_fitted(each) for each in (model, inner)
-    ):
+    if not all(isinstance(each, Saveable) and _is_fitted(each) for each in (model, inner)):
         raise ModelFileError("what it holds is no fitted estimator")
     example, inputs = vars(inner).get("_example", ()), vars(inner).get("inputs_")
     views = example.values() if isinstance(example, dict) else example
@@ -141,15 +141,14 @@ def _check_estimator(model: object) -> None:
             raise ModelFileError(f"its test asks about {len(rows)} rows, but {_ROWS} are due")
 
 
-def _answers(model: Any) -> dict[str, np.ndarray]:
+def _answers(model: Saveable) -> dict[str, np.ndarray]:
     """What a model says about the first rows that it has seen; random numbers of the process stay as they are."""
     with warnings.catch_warnings(), np.errstate(all="ignore"), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore")
-        found: dict[str, np.ndarray] = model._answers()
-        return found
+        return model._answers()
 
 
-def _check_answers(model: Any, expected: Any) -> None:
+def _check_answers(model: Saveable, expected: object) -> None:
     """Ask the model what it was asked when it was saved."""
     try:
         found = _answers(model)

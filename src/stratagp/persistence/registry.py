@@ -14,6 +14,7 @@ import pkgutil
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import torch
@@ -65,14 +66,9 @@ def _is_held(cls: type) -> bool:
 
 
 def is_learnt(cls: type, name: str) -> bool:
-    """Whether objects of a class may have an attribute that their constructor does not set: what the ``fit`` of an
-    estimator learns, or a setting of its class that was changed; none that hides a method."""
-    own = inspect.getattr_static(cls, name, None)
-    if own is None:
-        allowed = (name.endswith("_") or name.startswith("_")) and not name.startswith("__")
-    else:
-        allowed = isinstance(own, (bool, int, float, str))
-    return allowed and issubclass(cls, BaseEstimator)
+    """Whether an attribute is what the ``fit`` of an estimator learns; none that hides a method of its class is."""
+    learnt = (name.endswith("_") or name.startswith("_")) and not name.startswith("__")
+    return learnt and issubclass(cls, BaseEstimator) and inspect.getattr_static(cls, name, None) is None
 
 
 @cache
@@ -88,7 +84,7 @@ def _names() -> dict[Any, str]:
     return {thing: name for name, thing in (classes() | functions()).items()}
 
 
-def name_of(thing: Any, where: str) -> str:
+def name_of(thing: type | FunctionType | BuiltinFunctionType, where: str) -> str:
     """What a file calls a class or a function; ``where`` it was found is for the message."""
     if thing in _names():
         return _names()[thing]
@@ -131,11 +127,12 @@ class Trust:
         if not self.covers(name):
             raise ModelFileError(f"it needs {name[:80]}, which is not part of StrataGP and was not trusted")
         found = _imported(name)
-        if not isinstance(found, kind) or name_of(found, name) != name:
+        right = isinstance(found, kind)
+        if not right or name_of(found, name) != name:
             raise ModelFileError(f"it needs {name}, which was trusted, but cannot be imported by that name")
         return found
 
-    def refuse_unknown(self, table: Any) -> None:
+    def refuse_unknown(self, table: object) -> None:
         """Name all classes and functions that are neither the library's nor trusted."""
         entries = [entry for entry in table if isinstance(entry, dict)] if isinstance(table, list) else []
         named = (entry.get(key) for entry in entries for key in ("class", "named", "function"))

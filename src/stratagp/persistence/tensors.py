@@ -1,7 +1,7 @@
 """What the tensor file holds: tensors, arrays and states of generators, with their memory layout.
 
 Products of matrices may differ in the last bit with the layout of their factors, so a transposed matrix comes back
-transposed. Tensors that share memory share it again. An array of texts is stored as the bytes it takes in memory.
+transposed. Tensors that share memory share it again. An array of texts is stored as its bytes in memory.
 """
 
 from __future__ import annotations

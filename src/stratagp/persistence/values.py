@@ -121,7 +121,7 @@ _SINGLE: dict[str, _Kind] = {
     "float": _Kind(float, repr, lambda c: float(text(c, _FLOATS))),
     "unset": _Kind(Unset, lambda v: write_value(float(v)), lambda c: Unset(number(c))),
     "bytes": _Kind(bytes, lambda v: base64.b64encode(v).decode(), lambda c: base64.b64decode(c, validate=True)),
-    "dtype": _Kind(torch.dtype, lambda v: str(v).removeprefix("torch."), lambda c: getattr(torch, text(c, _DTYPES))),
+    "dtype": _Kind(torch.dtype, lambda v: str(v).removeprefix("torch."), lambda c: vars(torch)[text(c, _DTYPES)]),
     "device": _Kind(torch.device, str, lambda c: torch.device(text(c, _DEVICES))),
     "date": _Kind(date, date.isoformat, date.fromisoformat),
     "datetime": _Kind(datetime, datetime.isoformat, datetime.fromisoformat),

@@ -1,6 +1,5 @@
 """Training: optimisers and samplers of any objective given as a callable, and the choice of inducing points."""
 
-from stratagp.training.checkpoint import appearing as appearing
 from stratagp.training.curvature import Hyperparameter as Hyperparameter
 from stratagp.training.curvature import HyperparameterTable as HyperparameterTable
 from stratagp.training.curvature import hessian as hessian
@@ -15,3 +14,4 @@ from stratagp.training.loop import train as train
 from stratagp.training.natural_gradient import natural_step as natural_step
 from stratagp.training.restarts import maximise_from_many as maximise_from_many
 from stratagp.training.start import start_from_data as start_from_data
+from stratagp.whole_files import appearing as appearing

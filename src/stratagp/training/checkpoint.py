@@ -39,6 +39,7 @@ from stratagp.training.named_tensors import (
 from stratagp.training.progress import Meter
 from stratagp.training.run import Best, Run
 from stratagp.training.world import World
+from stratagp.whole_files import write_whole
 
 EXIT_CODE = 128 + signal.SIGTERM  # of a process that was asked to end and has saved its state
 _COPIES = 6  # of all tensors, at most: values, two moments, the good state and its moments, the best one
@@ -225,42 +226,6 @@ def termination(wanted: bool) -> Iterator[list[bool]]:
         yield box
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file atomically: readers find the whole old or the whole new one, even after a crash."""
-    with appearing(path) as beside:
-        beside.write_bytes(content)
-
-
-@contextmanager
-def appearing(path: Path) -> Iterator[Path]:
-    """A path beside ``path`` to write to; it replaces ``path`` at the end, if all went well.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with appearing(Path(folder) / "model.txt") as beside:
-    ...         size = beside.write_text("all of it")
-    ...     (Path(folder) / "model.txt").read_text()
-    'all of it'
-    """
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        yield beside
-        _flush(beside)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-    _flush(path.parent)
-
-
-def _flush(path: Path) -> None:
-    """Wait until a file or folder is on disk."""
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def all_tensors(module: nn.Module) -> list[Tensor]:

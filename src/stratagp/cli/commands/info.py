@@ -12,7 +12,7 @@ from stratagp.cli.output import Console, aligned, harmless
 from stratagp.cli.program import declared
 from stratagp.cli.scores import as_table
 from stratagp.errors import ModelFileError
-from stratagp.persistence.config import describe
+from stratagp.persistence.files import describe
 
 
 @declared("info")

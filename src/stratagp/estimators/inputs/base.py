@@ -17,7 +17,7 @@ from torch import Tensor
 
 from stratagp.data import Source, TableEncoder
 from stratagp.errors import InputError
-from stratagp.kernels import Kernel
+from stratagp.kernels import Anchors, Kernel
 from stratagp.recipes.base import given_kernel
 
 RowsLike: TypeAlias = ArrayLike | Mapping[str, Any] | Sequence[object] | Source | PathLike[str]
@@ -99,6 +99,11 @@ class Inputs(ABC):
     scale: Tensor | None = None
     objects: bool = False
     takes_views: bool = False
+    shape: tuple[int, ...] = ()
+    """Of an image; empty for all else."""
+
+    anchors: Mapping[str, Anchors] = {}
+    """The objects that stand for all of a view, by its name."""
 
     @property
     def code_sizes(self) -> Mapping[int, int] | None:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import combinations
 from math import comb
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 from jaxtyping import Float
@@ -143,7 +143,7 @@ class Mismatch(Sequences, ObjectKernel):
         if alphabet is None:
             raise InputError("Mismatch needs an alphabet, its symbols or their number: a word may become any other")
         self.alphabet = alphabet
-        symbols = None if hasattr(alphabet, "__index__") else frozenset(alphabet) - skipped_symbols(unknown)
+        symbols = None if isinstance(alphabet, SupportsIndex) else frozenset(alphabet) - skipped_symbols(unknown)
         self._symbols = symbols
         self._size = whole(alphabet if symbols is None else len(symbols), "the size of the alphabet")
 
