@@ -54,7 +54,7 @@ def test_kinds_of_columns():
 
 def test_texts_of_one_length_are_told_that_places_are_not_compared():
     remarks = {each.name: each.remark for each in examine(mixed(), "y", {})}
-    assert remarks["gene"].startswith("all of 9 letters")
+    assert remarks["gene"].startswith("all have 9 letters")
 
 
 @pytest.mark.parametrize(

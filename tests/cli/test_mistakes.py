@@ -87,7 +87,7 @@ def test_a_new_category(call, houses, here):
     table(5).replace("Oslo", "Rome").to_csv("new.csv", index=False)
     line = fails(call, "predict", houses["model"], "new.csv")
     assert "the category 'Rome'" in line
-    assert "the known ones are 'Bonn', 'Oslo'" in line
+    assert "known: 'Bonn', 'Oslo'" in line
     row = int((table(5)["town"] == "Oslo").to_numpy().argmax()) + 1
     assert f"row {row}" in line
     assert "add --skip to leave them empty" in line

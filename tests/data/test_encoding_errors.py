@@ -137,7 +137,7 @@ def test_arguments(arguments, words):
 
 def test_categorical_columns_that_are_not_there():
     frame = pd.DataFrame({"a": [1.0], "b": [2.0]})
-    refused(lambda: TableEncoder(categorical=["c"]).fit(frame), "'c'", "no column of X", "'a', 'b'")
+    refused(lambda: TableEncoder(categorical=["c"]).fit(frame), "'c'", "not a column of X", "'a', 'b'")
     refused(lambda: TableEncoder(categorical=[2]).fit(frame), "2")
     refused(lambda: TableEncoder(categorical=["a"]).fit(frame.to_numpy()), "have no names")
     refused(lambda: TableEncoder(categorical=[True, False]).fit(frame), "True", "names or positions")

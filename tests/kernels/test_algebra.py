@@ -45,7 +45,7 @@ def test_numbers():
         (lambda: k.RBF().on([]), "indices, names or a slice"),
         (lambda: k.RBF().on(7)(points()), "asks for a column"),
         (lambda: k.RBF()(torch.zeros(3)), r"for a single column use x\[:, None\]"),
-        (lambda: k.RBF()(torch.zeros(3, 2), torch.zeros(3, 1)), "x has 2 columns and z has 1"),
+        (lambda: k.RBF()(torch.zeros(3, 2), torch.zeros(3, 1)), "x has 2 columns but z has 1"),
         (lambda: k.RBF().replicate(0), "at least 1"),
         (lambda: k.Separate([k.RBF()]).replicate(2), "cannot be replicated"),
         (lambda: (k.Separate([k.RBF()]) + 1.0).replicate(2), "cannot be replicated"),

@@ -77,8 +77,8 @@ def test_parse_is_applied_to_each_object():
     [
         (lambda: k.SubsetTree(0.0), "decay must be a number above 0 and at most 1"),
         (lambda: k.SubsetTree(1.5), "decay must be a number above 0 and at most 1"),
-        (lambda: k.Subtree()([()]), "has no label first"),
-        (lambda: k.Subtree()([(("a", "b"), "c")]), "has no label first"),
+        (lambda: k.Subtree()([()]), "does not start with a label"),
+        (lambda: k.Subtree()([(("a", "b"), "c")]), "does not start with a label"),
         (lambda: k.Subtree()([[]]), r"hashable labels.*got label \[\]"),
         (lambda: k.SubsetTree()([("a", {"b": 1})]), "hashable labels"),
     ],

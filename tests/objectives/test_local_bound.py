@@ -63,7 +63,7 @@ def test_stopped_early_it_is_still_a_bound(monkeypatch):
     K, t = problem(3)
     best = local_evidence_bound(K, t)[0].item()
     monkeypatch.setattr(module, "MAX_SWEEPS", 3)
-    with pytest.warns(ConvergenceWarning, match="it is still a bound"):
+    with pytest.warns(ConvergenceWarning, match="is still a valid bound"):
         value = local_evidence_bound(K, t)[0].item()
     assert value < best < exact_evidence(K, t)
 

@@ -170,7 +170,7 @@ class ParquetFiles(Source):
         return found
 
     def blocks(self, part: int, first: int = 0) -> Iterator[Block]:
-        """The rows of a part in their order, from row ``first`` on, a block at a time."""
+        """The rows of a part in order, from row ``first`` on, one block at a time."""
         pa = importlib.import_module("pyarrow")
         (number, group, start), where = self._groups[part], self.parts[part].where
         row, file, of_folders = 0, self._file(number), self._of_folders[number]

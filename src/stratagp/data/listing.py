@@ -22,7 +22,8 @@ class Listing(NamedTuple):
     Arguments:
         files: in order, as messages name them.
         system: their fsspec file system; None for local files.
-        root: the given folder, the folder of a given file, or the folder that all files of a pattern or a list share.
+        root: the given folder, that of a given file, the one above all that a pattern can match, or the one above all
+            files of a list.
     """
 
     files: list[str]

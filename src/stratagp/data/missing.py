@@ -46,7 +46,7 @@ class GaussianImputer:
 
     over the observed entries o of each row: the ridge counts as that many rows in which columns are unrelated, and
     keeps Σ invertible. Then  xₘ | xₒ ~ N(μₘ + Σₘₒ Σₒₒ⁻¹ (xₒ − μₒ), Σₘₘ − Σₘₒ Σₒₒ⁻¹ Σₒₘ).  A constant column is filled
-    with its constant, without doubt. The indicators of a missing category are all missing; their conditional means are
+    with its constant, exactly. The indicators of a missing category are all missing; their conditional means are
     expected indicators, which need not lie in [0, 1].
 
     >>> values = np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 4.0], [3.0, np.nan]])

@@ -115,7 +115,7 @@ class Schema:
         >>> import pandas as pd
         >>> rows = pd.DataFrame({"town": ["Bonn", "Rome"]}, index=[1, 2])
         >>> Schema([], {"town": ["Bonn"]}).refused(rows, False).why
-        "the category 'Rome' in column 'town', row 2, which was not in the training data; known are 'Bonn'"
+        "the category 'Rome' in column 'town', row 2, which was not in the training data (known: 'Bonn')"
         """
         rows, reasons = np.zeros(len(frame), dtype=bool), []
         for name in frame.columns:
@@ -132,7 +132,7 @@ class Schema:
                 reasons.append((first, f"no value {where} the model has not learnt to fill"))
             else:
                 value = frame[name].iloc[first]
-                said = f"the training data did not have; the known ones are {listed(list(known))}"
+                said = f"was not in the training data (known: {listed(list(known))})"
                 reasons.append((first, f"the category {value!r} {where} {said}"))
         return Refused(rows, min(reasons)[1] if reasons else "")
 
@@ -223,13 +223,13 @@ def _meant(name: str, column: Column, said: str | None, keep: str) -> Field:
     has_fractions = values.dtype.kind == "f" and bool((values % 1 != 0).any())
     is_unique = stored.distinct == rows >= _FEW
     if is_unique and _IDENTIFIER.search(name) and kind != "date" and not has_fractions:
-        remark = "an identifier, by its name: left out" + (f"; {keep.format(name=name, kind=kind)}" if keep else "")
+        remark = "an identifier by its name: left out" + (f"; {keep.format(name=name, kind=kind)}" if keep else "")
         return Field(name, "ignore", *found, remark)
     remark, lengths = "", {len(text) for text in texts}
     if stored.distinct == 1:
         remark = "constant: carries no information"
     elif kind == "text" and len(lengths) == 1:
-        remark = f"all of {lengths.pop()} letters: where these stand is not compared; a column for each place does that"
+        remark = f"all have {lengths.pop()} letters: positions are not compared; to compare them, give each a column"
     return Field(name, kind, *found, remark)
 
 

@@ -104,7 +104,7 @@ class Kernel(Parameterised, ABC):
         x = self._points(x, "x")
         z = x if same else self._points(z, "z")
         if x.shape[-1] != z.shape[-1]:
-            raise InputError(f"x has {x.shape[-1]} columns and z has {z.shape[-1]}; they must agree")
+            raise InputError(f"x has {x.shape[-1]} columns but z has {z.shape[-1]}: they must agree")
         self._check_columns(x.shape[-1])
         return super().__call__(x, z)
 

@@ -136,7 +136,7 @@ class Grid(Layer):
         q, d = self.functions, len(self.grids)
         if x.dim() < 2 or x.shape[-1] != q * d:
             each = "one column" if d == 1 else f"{d} columns"
-            raise InputError(f"x must be points (n, {q * d}), {each} for each of {q} functions, got {tuple(x.shape)}")
+            raise InputError(f"x must have shape (n, {q * d}), {each} for each of {q} functions, got {tuple(x.shape)}")
         return x.unflatten(-1, (q, d))
 
     def _covariance(self, axis: int) -> Float[Tensor, "*q m m"]:

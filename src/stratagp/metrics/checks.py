@@ -46,7 +46,7 @@ def positive(std: np.ndarray, name: str = "std") -> None:
     """Checks for positive standard deviations, as a density needs."""
     if not (std > 0).all():
         row = int(np.flatnonzero(std <= 0)[0])
-        raise InputError(f"{name} must be positive, got {std[row]:g} in row {row}, because a point has no density")
+        raise InputError(f"{name} must be positive, got {std[row]:g} in row {row}: a point has no density")
 
 
 def not_negative(std: np.ndarray, name: str = "std") -> None:

@@ -1,4 +1,4 @@
-"""Gaussian-process classification: a latent function squashed to probabilities, with a Gaussian posterior."""
+"""Gaussian-process classification: a latent function behind a sigmoid, its posterior approximated by a Gaussian."""
 
 from __future__ import annotations
 

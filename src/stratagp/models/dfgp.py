@@ -135,7 +135,7 @@ def principal_targets(
 def relevant_stretch(
     x: Float[Tensor, "n d"], y: Float[Tensor, "n p"], generator: torch.Generator | None = None
 ) -> Float[Tensor, " d"]:
-    """The lengthscale of each column relative to its spread, from a process on a few rows.
+    """The lengthscale of each column relative to what its spread suggests, from a process on a few rows.
 
     >>> x = torch.randn(80, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     >>> relevant_stretch(x, (3 * x[:, :1]).sin()).argmin()

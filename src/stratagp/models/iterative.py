@@ -171,7 +171,7 @@ class IterativeGP(ObservedProcess):
                 "factor the matrix (ExactGP, inference='exact')"
             )
         warnings.warn(
-            f"{left}, above tolerance={self.tolerance:.1e}: raise the noise, or the rank or most of IterativeGP",
+            f"{left}, above tolerance={self.tolerance:.1e}: use more noise, or a larger rank or most in IterativeGP",
             ConvergenceWarning,
             stacklevel=3,
         )
@@ -233,7 +233,7 @@ def _warn_of_rest(residual: float, iterations: int) -> None:
     if not residual <= 2 * ROUGH:  # the recurrence ends below ROUGH, up to rounding
         warnings.warn(
             f"conjugate gradients left a residual of {residual:.1e} after {iterations} iterations: the log evidence "
-            "and its slope are rough; raise the noise, or the rank or most of IterativeGP",
+            "and its slope are rough; use more noise, or a larger rank or most in IterativeGP",
             ConvergenceWarning,
             stacklevel=4,
         )

@@ -109,7 +109,7 @@ class IterativePosterior(Process):
             warnings.warn(
                 f"variances of {int(beyond.sum())} of {len(beyond)} rows may be too large, by up to "
                 f"{float(found.bound.max()) / least:.2g} of the noise, after {found.iterations} iterations of "
-                "conjugate gradients: raise the noise, or the rank or most of IterativeGP",
+                "conjugate gradients: use more noise, or a larger rank or most in IterativeGP",
                 ConvergenceWarning,
                 stacklevel=4,
             )

@@ -73,7 +73,7 @@ def _left_in(group: Path, version: int) -> int | None:
     if not (most.isdigit() and used.isdigit()):  # no such group here, or "max"
         return None
     cache = _fields(group / "memory.stat").get("total_inactive_file" if version == 1 else "inactive_file", 0)
-    return max(0, int(most) - int(used) + cache)  # the kernel drops cached files when memory is short
+    return max(0, int(most) - int(used) + cache)  # the system drops cached files when memory is short
 
 
 def _fields(path: Path) -> dict[str, int]:

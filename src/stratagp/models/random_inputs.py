@@ -69,7 +69,7 @@ class RandomInputGP(Parameterised):
     ) -> None:
         super().__init__()
         if not kernel.takes_tensors or kernel.functions is not None:
-            raise InputError("RandomInputGP needs one kernel over points in columns")
+            raise InputError("RandomInputGP needs one kernel over numeric columns")
         self.inputs = inputs
         self.kernel = kernel
         self.z = real(z, name="z")

@@ -66,7 +66,7 @@ def svdkl(
     torch.Size([2, 3])
     """
     if features.bound is None:
-        raise InputError("grids need features with a bound")
+        raise InputError("features must have a bound: a grid covers a bounded range")
     if features.outputs % axes:
         raise InputError(f"{features.outputs} features do not fill grids of {axes} axes: use a multiple of {axes}")
     q = features.outputs // axes

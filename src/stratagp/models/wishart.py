@@ -230,5 +230,5 @@ def _check_sigma(sigma: Any, k: Float[Tensor, "n n"]) -> Float[Tensor, "*s n n"]
     if values.shape[-2:] != k.shape or not values.numel():
         raise InputError(f"sigma must be (…, {len(k)}, {len(k)}) for {len(k)} rows of x, got {tuple(values.shape)}")
     if not (values - values.mT).abs().max() <= 1e-5 * values.abs().max():  # also False for NaN
-        raise InputError("sigma must be finite and symmetric: you can average a matrix with its transpose")
+        raise InputError("sigma must be finite and symmetric: for symmetry, average it with its transpose")
     return values

@@ -81,8 +81,8 @@ def _touching_points(system: SiteSystem, shift: Tensor, precision: Tensor) -> Fl
         reached, _, third = _sweep(system, shift, jump)
         xi = third if reached >= value else second
     warnings.warn(
-        f"the local bound under {system.name} stopped after {MAX_SWEEPS} sweeps before it converged; it is still a "
-        "bound: to converge, lower the kernel variance",
+        f"the local bound under {system.name} stopped after {MAX_SWEEPS} sweeps before it converged, but is still a "
+        "valid bound: to converge, lower the kernel variance",
         ConvergenceWarning,
         stacklevel=3,
     )

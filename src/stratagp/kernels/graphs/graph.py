@@ -89,8 +89,8 @@ def as_graph(item: Any) -> Graph:
         return item
     if not all(hasattr(item, name) for name in ("nodes", "edges", "is_directed")):
         raise InputError(
-            f"objects of a graph kernel must be Graph or networkx graphs, got {type(item).__name__}: pass a function "
-            "that turns each into a Graph as parse"
+            f"objects of a graph kernel must be Graph or networkx graphs, got {type(item).__name__}: pass parse, a "
+            "function that turns each into a Graph"
         )
     nodes = list(item.nodes(data=True))
     place = {node: i for i, (node, _) in enumerate(nodes)}

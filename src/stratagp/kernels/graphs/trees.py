@@ -46,7 +46,7 @@ def _split(node: Any) -> tuple[Hashable, Sequence[Any]]:
             f"a tree is (label, child, child, …) with hashable labels and a leaf is just its label; got label {label!r}"
         ) from None
     if isinstance(label, tuple):
-        raise InputError(f"a tree is (label, child, child, …), but {node!r} has no label first")
+        raise InputError(f"a tree is (label, child, child, …), but {node!r} does not start with a label")
     return label, children
 
 
