@@ -1,9 +1,12 @@
 """Beliefs about function values: what layers return and likelihoods integrate over."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from jaxtyping import Float
 from torch import Tensor, tensordot
+
+PointRows: TypeAlias = Tensor | list[Any]
+"""Rows as kernels see them: points ``n d``, images, or a list of objects."""
 
 
 class Gaussian(NamedTuple):

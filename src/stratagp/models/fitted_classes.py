@@ -51,6 +51,10 @@ class ClassModel(Fitted):
         """The same process with other data."""
         return replace(self, data=data)
 
+    def to(self, device: torch.device) -> None:
+        """Move latent functions and data to a device."""
+        self.prior, self.data = self.prior.to(device), self.data.to(device)
+
     @abstractmethod
     def condition(self) -> Any:
         """What is believed under the values that the prior has now."""

@@ -109,8 +109,8 @@ class ObjectInputs(Inputs):
 
 def refuse_texts(X: RowsLike, remedy: str) -> None:
     """Refuse a list of texts where a table is meant; ``remedy`` says which kernel takes it."""
+    flat = isinstance(X, (list, tuple)) or (getattr(X, "ndim", 0) == 1 and not isinstance(X, torch.Tensor))
     rows: Any = X
-    flat = isinstance(X, (list, tuple)) or (not isinstance(X, (torch.Tensor, str)) and np.ndim(rows) == 1)
     if flat and any(isinstance(item, str) for item in rows):
         raise InputError(f"X is a list of texts, which need a kernel over objects: {remedy}")
 
