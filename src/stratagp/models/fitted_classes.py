@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from typing_extensions import Self
 
 from stratagp.kernels import Kernel
 from stratagp.models.classification import BinaryPosterior, GPClassification, MulticlassLaplace, MulticlassPosterior
@@ -21,6 +20,9 @@ from stratagp.parameterised import Parameterised
 from stratagp.predictive import Classes, LocationScale
 from stratagp.training.devices import as_numpy
 from stratagp.types import Gaussian
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from typing_extensions import Self
 
 from stratagp.errors import InputError
 from stratagp.kernels import Kernel, Sum
@@ -26,6 +25,9 @@ from stratagp.training.checkpoint import all_tensors
 from stratagp.training.devices import as_numpy
 from stratagp.training.world import World
 from stratagp.types import Gaussian
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True)
