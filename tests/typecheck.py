@@ -1,7 +1,7 @@
 """The run-time checks of the test session: types by beartype, shapes by jaxtyping, both on every call.
 
-jaxtyping's import hook puts its own decorator on each function, which binds the arguments and checks them twice. The one
-here checks the arguments once before the call and the result once after it, at a fifth of the cost.
+jaxtyping's import hook puts its own decorator on each function, which binds the arguments and checks them twice. The
+one here checks the arguments once before the call and the result once after it, at a fifth of the cost.
 """
 
 import dataclasses

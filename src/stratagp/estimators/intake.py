@@ -55,7 +55,7 @@ class Intake:
         return Stream(self.source, self.rules, self.seen, encode, self.source.memory)
 
     def fingerprint(self) -> str:
-        """A number that other data would not have."""
+        """A fingerprint that differs between sets of data."""
         if self.source is None or self.seen is None:
             return fingerprint(self.X, self.y)
         parts = [(part.rows, self.seen.kept[i]) for i, part in enumerate(self.source.parts)]
@@ -128,7 +128,9 @@ def _opened(
     X: Source | str | os.PathLike[str], y: ArrayLike | None, world: World, seed: int, reading: Reading
 ) -> Intake:
     if isinstance(X, Source) and y is not None:
-        raise InputError("y must be left out where X is a Source, which has its targets: open_source(…, target=…)")
+        raise InputError(
+            "y must be left out where X is a Source: name the targets when you open it, open_source(…, target=…)"
+        )
     if not isinstance(X, Source) and not isinstance(y, (str, list, tuple)):
         raise InputError(
             "y must be the name of the column to predict, or a list of names, where X is the path of files, got "
@@ -140,7 +142,7 @@ def _opened(
     _refuse_texts(seen, reading.texts)
     sample = seen.representative()
     if sample.y is None:
-        raise InputError("X has no targets: give them to the source, as open_source(…, target='price')")
+        raise InputError("X has no targets: name them when you open the source, open_source(…, target='price')")
     whole = seen.rows + seen.held_rows + seen.dropped
     if seen.dropped:
         log.warning("rows with missing values are left out: %d of %d", seen.dropped, whole)

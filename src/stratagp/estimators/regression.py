@@ -120,7 +120,7 @@ class Regressor(RegressorMixin, Estimator, ABC):
         """
         check_of(of)
         if return_std and return_cov:
-            raise InputError("return_std and return_cov exclude one another: the covariance has the variances inside")
+            raise InputError("return_std and return_cov exclude each other: the covariance contains the variances")
         points = self._points(X)
         if return_cov:
             mean, cov = self._joint(points, of)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 Standardise = Literal["targets", "both", "none"]
 Seed: TypeAlias = int | np.random.RandomState | None
-_NO_SETTINGS = ("verbose", "random_state", "device")  # which a fit that goes on may have other ones of
+_NO_SETTINGS = ("verbose", "random_state", "device")  # which may differ where a fit goes on
 _COMPUTED = ("hyperparameters_", "relevance_")  # when first asked for
 CHUNK = 4096  # rows, and draws of rows with missing entries, that are predicted at once
 
@@ -301,7 +301,7 @@ class Estimator(BaseEstimator, ABC):
         found = vars(self.fitted_).get(name)
         if found is None:
             raise NoAttributeError(
-                f"this model has no {name}_: closed forms have result_, training by steps histories_"
+                f"this model has no {name}_: closed forms have result_, models trained by steps have histories_"
             )
         return found
 

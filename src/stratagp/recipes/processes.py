@@ -46,9 +46,9 @@ def fit_process(
 
 
 def check_device(x: PointRows, context: FitContext) -> None:
-    """Refuse objects where a device is not the processor, and a checkpoint where nothing is trained by steps."""
+    """Refuse objects on any device but the CPU, and a checkpoint where nothing is trained by steps."""
     if context.checkpoint is not None:
-        raise InputError("checkpoint is for training by mini-batches, and closed forms have none: leave it out")
+        raise InputError("checkpoint is for training by mini-batches, which closed forms do without: leave it out")
     if context.device.type != "cpu" and not isinstance(x, Tensor):
         raise InputError(f"device={str(context.device)!r} is for kernels over columns: objects need device='cpu'")
 
