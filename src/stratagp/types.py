@@ -1,9 +1,28 @@
 """Beliefs about function values: what layers return and likelihoods integrate over."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor, tensordot
+
+PointRows: TypeAlias = Tensor | list[Any]
+"""Rows as kernels see them: points ``n d``, images, or a list of objects."""
+
+
+@runtime_checkable
+class SupportsArray(Protocol):
+    """What becomes an array: arrays, tensors, columns and data frames."""
+
+    def __array__(self) -> Any:
+        """The values as an array."""
+
+
+PointsLike: TypeAlias = SupportsArray | Sequence[Any]
+"""Rows as users give them to models: points, or a list of objects."""
+
+NumbersLike: TypeAlias = SupportsArray | Sequence[Any] | float
+"""Numbers as users give them to models and metrics."""
 
 
 class Gaussian(NamedTuple):

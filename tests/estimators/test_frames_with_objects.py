@@ -108,7 +108,7 @@ def test_kernels_for_what_is_no_column() -> None:
 
 
 def test_a_text_taken_for_a_category_is_mentioned() -> None:
-    message = r"column 'word' is taken for a category, but has 1\d\d different values"
+    message = r"column 'word' is taken for a category, but most of its 1\d\d different values"
     with pytest.warns(UserWarning, match=rf"{message}.*: drop it; categorical=\['word'\]"):
         GPRegressor(max_iterations=0).fit(FRAME, Y)
     with pytest.warns(UserWarning, match=rf"{message}.*view_kernels=\{{'word': kernels\.Spectrum\(3\)\}} compares"):

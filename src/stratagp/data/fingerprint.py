@@ -1,4 +1,4 @@
-"""Numbers that tell one set of data from another."""
+"""Fingerprints, which tell one set of data from another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stratagp.data.tables import is_frame, pandas_like
 
 
 def fingerprint(*parts: object) -> str:
-    """A number that other data would not have.
+    """A fingerprint that differs between sets of data.
 
     >>> fingerprint([1.0, 2.0]) == fingerprint([1.0, 2.0]), fingerprint([1.0]) == fingerprint([2.0])
     (True, False)

@@ -89,7 +89,7 @@ def probabilities(model: BaseEstimator, X: RowsLike) -> Float[np.ndarray, "n c"]
     """What a classifier says about each class."""
     check_is_fitted(model)
     if not isinstance(model, HasProbabilities):
-        raise InputError(f"model must have predict_proba, which {type(model).__name__} has not")
+        raise InputError(f"model must have predict_proba, but {type(model).__name__} does not")
     return np.asarray(model.predict_proba(X), dtype=float)
 
 

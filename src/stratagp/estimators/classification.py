@@ -19,13 +19,10 @@ from stratagp.estimators.inputs.base import Points, RowsLike
 from stratagp.estimators.intake import Intake
 from stratagp.estimators.shell import Estimator, Seed
 from stratagp.estimators.targets import check_n_samples, check_of, encode_labels
-from stratagp.likelihoods import Likelihood
-from stratagp.likelihoods import named as named_likelihoods
 from stratagp.metrics import bhattacharyya_margin
 from stratagp.models.fitted_chain import ChainModel
 from stratagp.predictive import Classes, Predictive
 from stratagp.recipes.base import Data, Rows
-from stratagp.recipes.options import BatchOptions
 from stratagp.training.devices import as_numpy
 
 
@@ -41,12 +38,6 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         likelihood = self._likelihood(len(self.classes_))
         data = Data(points.values, self._encoded_targets(np.asarray(intake.y)))
         return self._made_rows(intake, points, data, likelihood, len(self.classes_))
-
-    def _likelihood(self, outputs: int) -> Likelihood | None:
-        """The likelihood by its name, for models that learn by mini-batches."""
-        if not isinstance(self, BatchOptions):
-            return None
-        return named_likelihoods.of_classes(self.likelihood, outputs, self.smooth_only)
 
     def _encoded_targets(self, y: np.ndarray) -> Tensor:
         """The number of each row's class, ``n 1``."""

@@ -167,7 +167,7 @@ def _predicted(model: BaseEstimator, X: RowsLike) -> tuple[Float[np.ndarray, " n
     try:
         mean, std = (np.asarray(part, dtype=float) for part in model.predict(X, return_std=True))
     except TypeError:
-        raise InputError(f"model must have predict(X, return_std=True), which {type(model).__name__} has not") from None
+        raise InputError(f"model must have predict(X, return_std=True), but {type(model).__name__} does not") from None
     if mean.ndim != 1:
         raise InputError(
             f"model predicts {mean.shape[-1]} targets, but one is calibrated at a time: fit one model each"

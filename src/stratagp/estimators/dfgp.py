@@ -20,7 +20,7 @@ from stratagp.estimators.regression import Regressor
 from stratagp.estimators.shell import Estimator, Standardise
 from stratagp.kernels import Kernel
 from stratagp.likelihoods import Likelihood
-from stratagp.likelihoods.named import of_numbers
+from stratagp.likelihoods.named import likelihood_of_numbers
 from stratagp.recipes.base import Recipe, Rows
 from stratagp.recipes.dfgp import DFGPOptions, DFGPRecipe, stacked
 from stratagp.recipes.options import Positive, Whole, WholeOrZero
@@ -225,7 +225,7 @@ class WishartProcessRegressor(HiddenProcesses, Regressor):
         return DFGPOptions(self.dof, "linear", **shared)
 
     def _likelihood(self, outputs: int) -> Likelihood:
-        return of_numbers("auto", outputs, DFGPOptions.start_noise)
+        return likelihood_of_numbers("auto", outputs, DFGPOptions.start_noise)
 
 
 def _expected(layers: list[Any], h: Tensor) -> Tensor:

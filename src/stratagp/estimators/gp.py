@@ -178,7 +178,7 @@ class GPRegressor(Regressor):
         """
         points = self._points(X)
         if not isinstance(self.fitted_, ProcessModel):
-            raise InputError("predict_component needs exact inference with noise that does not vary: refit so")
+            raise InputError("predict_component needs inference='exact' and noise that does not vary: refit with these")
         mean, var = self.fitted_.component(part, points.values)
         total, std = mean * self.scale_.scale, np.sqrt(var) * self.scale_.scale
         return (self._shaped(total), self._shaped(std)) if return_std else self._shaped(total)
@@ -192,7 +192,7 @@ class GPRegressor(Regressor):
         """``|y − m − C α| / |y − m|`` of the system that predictions come from, where it is not factored."""
         check_is_fitted(self, "fitted_")
         if not isinstance(self.fitted_, IterativeModel):
-            raise NoAttributeError(f"residual_ is of inference='cg'; {self.inference_!r} solves in closed form")
+            raise NoAttributeError(f"only inference='cg' has residual_; {self.inference_!r} solves in closed form")
         return self.fitted_.residual
 
     @property

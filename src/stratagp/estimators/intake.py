@@ -26,7 +26,6 @@ from stratagp.training.checkpoint import Checkpoint
 from stratagp.training.progress import log
 from stratagp.training.world import World, join
 
-Say = Callable[[str], None]
 CheckpointLike: TypeAlias = str | os.PathLike[str] | Checkpoint | None
 
 
@@ -56,7 +55,7 @@ class Intake:
         return Stream(self.source, self.rules, self.seen, encode, self.source.memory)
 
     def fingerprint(self) -> str:
-        """A number that other data would not have."""
+        """A fingerprint that differs between sets of data."""
         if self.source is None or self.seen is None:
             return fingerprint(self.X, self.y)
         parts = [(part.rows, self.seen.kept[i]) for i, part in enumerate(self.source.parts)]
@@ -74,48 +73,45 @@ class Reading:
     """How files are read for an estimator.
 
     Arguments:
+        seed: of all that is random.
+        fixed_seed: whether the user chose it; else a fit that goes on takes the seed of the fit before.
+        settings: what must be the same for a fit to go on where another ended.
+        say: called with one line for each thing that is done.
         of_classes: whether targets are classes.
         validation: the share of rows to hold out.
         check: refuses targets that cannot be.
         texts: columns that may be texts, as they have kernels of their own.
     """
 
+    seed: int
+    fixed_seed: bool
+    settings: dict[str, str]
+    say: Callable[[str], None]
     of_classes: bool
     validation: float
     check: Check | None
     texts: frozenset[str]
 
 
-def taken_in(
-    X: RowsLike,
-    y: ArrayLike | None,
-    seed: int,
-    fixed_seed: bool,
-    checkpoint: CheckpointLike,
-    settings: dict[str, str],
-    reading: Reading,
-    say: Say,
-) -> Intake:
+def taken_in(X: RowsLike, y: ArrayLike | None, checkpoint: CheckpointLike, reading: Reading) -> Intake:
     """What ``fit(X, y, checkpoint)`` is given.
 
     Arguments:
         X: rows; or a :class:`~stratagp.data.Source`, or a path that :func:`~stratagp.data.open_source` takes.
         y: targets; of files, the name of their column, or a list of names.
-        fixed_seed: whether the user chose the seed; else a fit that goes on takes that of the fit before.
         checkpoint: a folder, or a :class:`~stratagp.training.checkpoint.Checkpoint`.
-        settings: what must be the same for a fit to go on where another ended.
     """
-    world = join()
+    world, seed = join(), reading.seed
     kept = Checkpoint(checkpoint) if isinstance(checkpoint, (str, os.PathLike)) else checkpoint
     if kept is not None and not isinstance(kept, Checkpoint):
         raise InputError(f"checkpoint must be a folder, or a Checkpoint, got {checkpoint!r}")
-    if kept is not None and not fixed_seed:
+    if kept is not None and not reading.fixed_seed:
         seed = kept.settings().get("seed", seed)
     seed = int(world.from_first(seed))
-    found = _opened(X, y, world, seed, reading, say) if is_source(X) else Intake(X, y, seed)
+    found = _opened(X, y, world, seed, reading) if is_source(X) else Intake(X, y, seed)
     if kept is not None:
         own = {"version": version("stratagp"), "seed": seed, "data": found.fingerprint()}
-        kept.begin({**own, **settings})
+        kept.begin({**own, **reading.settings})
     return replace(found, checkpoint=kept)
 
 
@@ -129,10 +125,12 @@ def is_source(X: RowsLike) -> TypeGuard[Source | str | os.PathLike[str]]:
 
 
 def _opened(
-    X: Source | str | os.PathLike[str], y: ArrayLike | None, world: World, seed: int, reading: Reading, say: Say
+    X: Source | str | os.PathLike[str], y: ArrayLike | None, world: World, seed: int, reading: Reading
 ) -> Intake:
     if isinstance(X, Source) and y is not None:
-        raise InputError("y must be left out where X is a Source, which has its targets: open_source(…, target=…)")
+        raise InputError(
+            "y must be left out where X is a Source: name the targets when you open it, open_source(…, target=…)"
+        )
     if not isinstance(X, Source) and not isinstance(y, (str, list, tuple)):
         raise InputError(
             "y must be the name of the column to predict, or a list of names, where X is the path of files, got "
@@ -144,7 +142,7 @@ def _opened(
     _refuse_texts(seen, reading.texts)
     sample = seen.representative()
     if sample.y is None:
-        raise InputError("X has no targets: give them to the source, as open_source(…, target='price')")
+        raise InputError("X has no targets: name them when you open the source, open_source(…, target='price')")
     whole = seen.rows + seen.held_rows + seen.dropped
     if seen.dropped:
         log.warning("rows with missing values are left out: %d of %d", seen.dropped, whole)
@@ -153,7 +151,7 @@ def _opened(
             f"validation={rules.share:g} holds out none of {whole:,} rows: give a larger share, or validation=0"
         )
     parts = len(source.parts)
-    say(f"{seen.rows:,} row{'s' * (seen.rows != 1)} to train on, in {parts:,} part{'s' * (parts != 1)}")
+    reading.say(f"{seen.rows:,} row{'s' * (seen.rows != 1)} to train on, in {parts:,} part{'s' * (parts != 1)}")
     return Intake(sample.X, sample.y, seed, None, source, rules, seen)
 
 

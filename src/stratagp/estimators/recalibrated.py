@@ -68,7 +68,7 @@ class RecalibratedRegressor(CalibratedRegressor):
         rows: Any = X
         targets = numbers(y, len(rows))
         if len(targets) < 2:
-            raise InputError("X must have at least 2 rows, and better a few hundred, to learn a map from")
+            raise InputError("X must have at least 2 rows, better a few hundred, to learn a map from")
         found = np.asarray(self.model.cdf(X, targets))
         _check_reach(found)
         values, ties = np.unique(np.clip(found, _EDGE, 1 - _EDGE), return_counts=True)
@@ -170,11 +170,11 @@ class RecalibratedClassifier(ClassifierMixin, Calibration):
 def _check_distribution(model: BaseEstimator) -> None:
     name = type(model).__name__
     if not isinstance(model, HasDistribution):
-        raise InputError(f"model must have cdf and predict_quantiles, which {name} has not: take method='conformal'")
+        raise InputError(f"model must have cdf and predict_quantiles, but {name} does not: use method='conformal'")
     if isinstance(model, Regressor) and not model.one_target_:
-        raise InputError("model predicts several targets, but one is calibrated at a time: fit one model each")
+        raise InputError("model predicts several targets, but one is calibrated at a time: fit one model for each")
     if is_of_counts(model):
-        raise InputError("an increasing map is for continuous targets, not for counts: take method='conformal'")
+        raise InputError("an increasing map is for continuous targets, not for counts: use method='conformal'")
 
 
 def _check_reach(found: np.ndarray) -> None:

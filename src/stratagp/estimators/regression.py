@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
@@ -17,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
 
 from stratagp.data import TargetScale
-from stratagp.data.target_checks import as_numbers
+from stratagp.data.target_checks import Check, as_numbers
 from stratagp.errors import InputError
 from stratagp.estimators.inputs.base import Points, RowsLike
-from stratagp.estimators.intake import Intake, Reading
+from stratagp.estimators.intake import Intake
 from stratagp.estimators.shell import CHUNK, Estimator, Seed
 from stratagp.estimators.targets import (
     check_level,
@@ -31,8 +31,6 @@ from stratagp.estimators.targets import (
     check_targets,
     check_weights,
 )
-from stratagp.likelihoods import Likelihood
-from stratagp.likelihoods import named as named_likelihoods
 from stratagp.models.fitted_chain import ChainModel
 from stratagp.models.fitted_process import ProcessModel
 from stratagp.predictive import Classes, InUnits, Predictive
@@ -87,22 +85,16 @@ class Regressor(RegressorMixin, Estimator, ABC):
         )
         return self._made_rows(intake, points, data, likelihood)
 
-    def _likelihood(self, outputs: int) -> Likelihood | None:
-        """The likelihood by its name, for models that learn by mini-batches."""
-        if not isinstance(self, BatchOptions):
-            return None
-        return named_likelihoods.of_numbers(self.likelihood, outputs, self.start_noise)
-
-    def _reading(self) -> Reading:
-        likelihood, found = self._likelihood(1), super()._reading()
+    def _target_check(self) -> Check | None:
+        likelihood = self._likelihood(1)
         if likelihood is None or likelihood.unwrapped.scalable:  # these may be any numbers
-            return found
+            return None
 
         def check(y: np.ndarray) -> None:
             targets = as_numbers(y)
             refuse_bad_targets(likelihood, torch.from_numpy(targets), targets.shape[1])
 
-        return replace(found, check=check)
+        return check
 
     def _encoded_targets(self, y: np.ndarray) -> Tensor:
         targets = check_targets(self, y, len(y)).reshape(len(y), -1)
@@ -128,7 +120,7 @@ class Regressor(RegressorMixin, Estimator, ABC):
         """
         check_of(of)
         if return_std and return_cov:
-            raise InputError("return_std and return_cov exclude one another: the covariance has the variances inside")
+            raise InputError("return_std and return_cov exclude each other: the covariance contains the variances")
         points = self._points(X)
         if return_cov:
             mean, cov = self._joint(points, of)

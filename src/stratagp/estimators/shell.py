@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from stratagp.data.source import Block
+from stratagp.data.target_checks import Check
 from stratagp.errors import InputError, NoAttributeError
 from stratagp.estimators.inputs.base import InputOptions, Inputs, Points, RowsLike
 from stratagp.estimators.inputs.objects import ObjectInputs, refuse_mixtures, warn_if_alike
@@ -28,6 +29,7 @@ from stratagp.estimators.prediction_files import predict_file
 from stratagp.estimators.saving import export_model, first_rows, save_model
 from stratagp.kernels import Kernel
 from stratagp.likelihoods import Likelihood
+from stratagp.likelihoods.named import likelihood_of_classes, likelihood_of_numbers
 from stratagp.models.fitted import Fitted
 from stratagp.models.hyperparameters import moved_to, table_in_users_units
 from stratagp.models.relevance import relevance
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 Standardise = Literal["targets", "both", "none"]
 Seed: TypeAlias = int | np.random.RandomState | None
+_NO_SETTINGS = ("verbose", "random_state", "device")  # which may differ where a fit goes on
 _COMPUTED = ("hyperparameters_", "relevance_")  # when first asked for
 CHUNK = 4096  # rows, and draws of rows with missing entries, that are predicted at once
 
@@ -142,8 +145,12 @@ class Estimator(BaseEstimator, ABC):
         """Targets as the likelihood sees them, ``n p``."""
 
     def _likelihood(self, outputs: int) -> Likelihood | None:
-        """How targets come from latent functions; None where the recipe knows."""
-        return None
+        """How targets come from latent functions, by its name; None where the recipe knows."""
+        if not isinstance(self, BatchOptions):
+            return None
+        if self.of_classes:
+            return likelihood_of_classes(self.likelihood, outputs, self.smooth_only)
+        return likelihood_of_numbers(self.likelihood, outputs, self.start_noise)
 
     def _made_rows(self, intake: Intake, points: Points, data: Data, likelihood: Likelihood | None, n: int = 0) -> Rows:
         inputs = self.inputs_
@@ -192,17 +199,24 @@ class Estimator(BaseEstimator, ABC):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if not self.reads_files and checkpoint is None:
             return Intake(X, y, seed)
-        skipped = ("verbose", "random_state", "device")
-        settings = {name: repr(value) for name, value in self.get_params(deep=False).items() if name not in skipped}
-        fixed = isinstance(self.random_state, Integral)
-        about = {"estimator": type(self).__name__, **settings}
-        return taken_in(X, y, seed, fixed, checkpoint, about, self._reading(), self._say)
+        given = self.get_params(deep=False)
+        settings = {name: repr(value) for name, value in given.items() if name not in _NO_SETTINGS}
+        kernels = given.get("view_kernels")
+        reading = Reading(
+            seed,
+            isinstance(self.random_state, Integral),
+            {"estimator": type(self).__name__, **settings},
+            self._say,
+            self.of_classes,
+            self.validation if isinstance(self, BatchOptions) else 0.0,
+            self._target_check(),
+            frozenset(kernels) if isinstance(kernels, Mapping) else frozenset(),
+        )
+        return taken_in(X, y, checkpoint, reading)
 
-    def _reading(self) -> Reading:
-        kernels = self.get_params(deep=False).get("view_kernels")
-        texts = frozenset(kernels) if isinstance(kernels, Mapping) else frozenset()
-        validation = self.validation if isinstance(self, BatchOptions) else 0.0
-        return Reading(self.of_classes, validation, None, texts)
+    def _target_check(self) -> Check | None:
+        """What refuses targets of files that cannot be; None where they may be any."""
+        return None
 
     def _say(self, message: str) -> None:
         log.info(message)
@@ -287,7 +301,7 @@ class Estimator(BaseEstimator, ABC):
         found = vars(self.fitted_).get(name)
         if found is None:
             raise NoAttributeError(
-                f"this model has no {name}_: closed forms have result_, training by steps histories_"
+                f"this model has no {name}_: closed forms have result_, models trained by steps have histories_"
             )
         return found
 

@@ -150,7 +150,9 @@ def sobol_indices(gp: Regressor, order: int | None = None) -> InputEffects:
     _check_columns_known(gp, "sobol_indices")
     draws = _check_exact(gp, "sobol_indices").draws
     if len(draws[0]) > 1:
-        raise InputError(f"sobol_indices is about one target, but this model has {len(draws[0])}: fit one each")
+        raise InputError(
+            f"sobol_indices is about one target, but this model has {len(draws[0])}: fit one model for each"
+        )
     found = [sobol.sobol_indices(targets[0].process, order) for targets in draws]
     power = np.array([each.variance for each in found])
     weights, unit, names = power / power.sum(), float(gp.scale_.scale[0] ** 2), gp.inputs_.columns
@@ -175,7 +177,7 @@ def _check_exact(gp: Regressor, asked: str) -> ProcessModel:
     fitted = gp.fitted_
     if isinstance(fitted, ProcessModel) and isinstance(fitted.draws[0][0].process, ExactPosterior):
         return fitted
-    raise InputError(f"{asked} needs GPRegressor with inference='exact' and noise that does not vary: refit so")
+    raise InputError(f"{asked} needs GPRegressor with inference='exact' and noise that does not vary: refit with these")
 
 
 def _averaged(gp: Regressor, belief_of: Callable[[TargetPosterior], Gaussian]) -> tuple[np.ndarray, np.ndarray]:
@@ -205,7 +207,7 @@ def _position(gp: Regressor, column: Column) -> int:
         return names.index(column)
     if isinstance(column, (int, np.integer)) and not isinstance(column, bool) and -len(names) <= column < len(names):
         return int(column) % len(names)
-    raise InputError(f"{column!r} is no column of X; its columns are {', '.join(names)}, or 0 to {len(names) - 1}")
+    raise InputError(f"X has no column {column!r}; its columns are {', '.join(names)}, or 0 to {len(names) - 1}")
 
 
 def _encoded(gp: Regressor, column: int, values: list[Any]) -> tuple[list[int], Float[Tensor, "g c"]]:
@@ -237,7 +239,9 @@ def _spreads(gp: Regressor, std: Mapping[str, ArrayLike] | ArrayLike, n: int) ->
         std = frame[names]
     spread = as_array(cast(ArrayLike, std), "std")
     if spread.shape not in ((len(names),), (n, len(names))):
-        raise InputError(f"std must be one number for each of {len(names)} columns, or so for each of {n} rows")
+        raise InputError(
+            f"std must have one number for each of {len(names)} columns, for all rows or for each of {n} rows"
+        )
     if not (np.isfinite(spread).all() and (spread >= 0).all()):
         raise InputError("std must be finite and not negative; 0 is an input that is known")
     spread = np.broadcast_to(spread, (n, len(names)))

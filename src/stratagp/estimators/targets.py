@@ -57,7 +57,7 @@ def encode_labels(
     if len(gaps):
         raise InputError(f"y has no label in row {gaps[0]}, and in {len(gaps)} of {n} rows: drop those rows")
     if labels.dtype.kind == "f" and np.isinf(labels).any():
-        raise InputError(f"y has infinity in row {np.isinf(labels).argmax()}, which is no class: drop such rows")
+        raise InputError(f"y has infinity in row {np.isinf(labels).argmax()}, which is not a class: drop such rows")
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     if several and len(classes) < 2:

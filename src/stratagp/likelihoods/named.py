@@ -41,7 +41,7 @@ _CLASSES: dict[str, type[Likelihood]] = {
 _UNNAMED: tuple[type[Likelihood], ...] = (lik.Ordinal,)  # of classes, which are given as objects only
 
 
-def of_numbers(given: object, outputs: int, noise: float) -> Likelihood:
+def likelihood_of_numbers(given: object, outputs: int, noise: float) -> Likelihood:
     """The likelihood of a name, or a copy of one; ``noise`` is the variance that those of scaled targets start from."""
     if isinstance(given, Likelihood):
         return copy.deepcopy(given)
@@ -51,7 +51,7 @@ def of_numbers(given: object, outputs: int, noise: float) -> Likelihood:
     return _SCALED[name](outputs, noise) if name in _SCALED else _OTHERS[name]()
 
 
-def of_classes(given: object, n_classes: int, smooth_only: bool = False) -> Likelihood:
+def likelihood_of_classes(given: object, n_classes: int, smooth_only: bool = False) -> Likelihood:
     """The likelihood of a name, or a copy of one, for that many classes.
 
     ``smooth_only`` refuses the robust max, whose density is a step.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,6 +20,9 @@ from stratagp.parameterised import Parameterised
 from stratagp.predictive import Classes, LocationScale
 from stratagp.training.devices import as_numpy
 from stratagp.types import Gaussian
+
+if TYPE_CHECKING:
+    pass
 
 
 @dataclass
@@ -49,6 +52,10 @@ class ClassModel(Fitted):
     def on(self, data: Data) -> ClassModel:
         """The same process with other data."""
         return replace(self, data=data)
+
+    def to(self, device: torch.device) -> None:
+        """Move latent functions and data to a device."""
+        self.prior, self.data = self.prior.to(device), self.data.to(device)
 
     @abstractmethod
     def condition(self) -> Any:

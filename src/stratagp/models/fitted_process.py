@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -25,6 +25,9 @@ from stratagp.training.checkpoint import all_tensors
 from stratagp.training.devices import as_numpy
 from stratagp.training.world import World
 from stratagp.types import Gaussian
+
+if TYPE_CHECKING:
+    pass
 
 
 @dataclass(frozen=True)

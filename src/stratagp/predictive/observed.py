@@ -118,7 +118,7 @@ class Observed(Predictive):
             return _numbers(log_predictive_of(self.likelihood, torch.from_numpy(y).to(mean), self.belief))[:, None]
 
     def quantile(self, levels: Sequence[float]) -> Float[np.ndarray, "l n q"]:
-        """By the likelihood's own way."""
+        """As the likelihood computes them."""
         with torch.no_grad():
             return _numbers(self.likelihood.quantiles(self.belief, levels))
 

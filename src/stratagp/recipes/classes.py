@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stratagp.kernels import Kernel
-from stratagp.models.fitted import Learnt
 from stratagp.models.fitted_classes import ClassModel, class_model
-from stratagp.models.memory import check_memory
 from stratagp.recipes.base import FitContext, Recipe, Rows
-from stratagp.recipes.processes import check_device
-from stratagp.recipes.search import Search, climb, draw
+from stratagp.recipes.processes import fit_process
+from stratagp.recipes.search import Search
 from stratagp.training.start import start_from_data
 
 LATENT_VARIANCE = 4.0  # of latent functions at the start: probabilities from 0.1 to 0.9
@@ -34,17 +32,8 @@ class ClassRecipe(Recipe):
 
     def fit(self, rows: Rows, context: FitContext) -> ClassModel:
         """Start from the data, climb, condition."""
-        data, search = rows.data, self.search
-        check_device(data.x, context)
+        data = rows.data
         first = (data.codes == 0).double()
         start_from_data(self.kernel, data.x, first - first.mean(), variance=LATENT_VARIANCE)
         model = class_model(self.kernel, data, rows.n_classes, self.inference, self.link)
-        model.prior, model.data = model.prior.to(context.device), data.to(context.device)
-        criterion = climb(model, search, context, {})
-        model.learnt = Learnt(search.criterion, criterion.named_centres())
-        if search.criterion == "bayes":
-            check_memory(len(data), "averaging over draws", search.n_draws)
-            model.draws = [model.condition() for _ in draw(criterion, search.n_draws, context)]
-        else:
-            model.draws = [model.condition()]
-        return model
+        return fit_process(model, self.search, Rows(data), context)  # filled rows count as complete

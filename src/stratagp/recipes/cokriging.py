@@ -43,9 +43,7 @@ class CoKrigingRecipe(Recipe):
             bases[1].lengthscale = _ROUGHER * bases[1].lengthscale.detach()
         n_outputs = data.y.shape[1]
         prior = ExactGP(linear_coregionalisation(bases, n_outputs), noise=learnt_noise(n_outputs))
-        model = CoKrigingModel(prior, _stacked(data))
-        fit_process(model, self.search, rows, context)
-        return model
+        return fit_process(CoKrigingModel(prior, _stacked(data)), self.search, rows, context)
 
 
 def _summands(kernel: Kernel) -> list[Kernel]:

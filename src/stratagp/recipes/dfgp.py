@@ -261,4 +261,6 @@ def stacked(layers: list[Any]) -> Any:
 def _refuse_constant_targets(likelihood: Likelihood, y: Tensor) -> None:
     if likelihood.is_gaussian and y.shape[1] > 1 and bool((y == y[:1]).all(0).any()):
         constant = int((y == y[:1]).all(0).nonzero()[0, 0])
-        raise InputError(f"target {constant} of y (counted from 0) is constant: leave it out, others suffer")
+        raise InputError(
+            f"target {constant} of y (counted from 0) is constant: leave it out, since it harms the fit of the others"
+        )

@@ -67,7 +67,9 @@ class DKLOptions(BatchOptions):
                 f"{self.grid_size} and axes={self.axes}: take fewer of either, or last='inducing'"
             )
         if isinstance(self.network, nn.Module) and (self.spectral or self.dropout):
-            raise InputError("dropout and spectral are for ready networks: build them into your own module")
+            raise InputError(
+                "dropout and spectral are for the networks of this library: add them to your own module instead"
+            )
 
 
 @dataclass(frozen=True)

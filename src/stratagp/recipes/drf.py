@@ -85,7 +85,7 @@ class GPDRFOptions(FeatureOptions):
     def _check(self) -> None:
         super()._check()
         if self.kernel is not None and not self.kernel.takes_tensors and (self.views or self.view_kernels):
-            raise InputError("kernel is over objects, a list of which X must be: leave out views and view_kernels")
+            raise InputError("kernel is over objects, so X must be a list of objects: leave out views and view_kernels")
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,7 @@ class ExactRecipe(Recipe):
         """Start from the data, climb, condition."""
         start_from_data(self.kernel, rows.data.x, rows.data.y.mean(1))
         prior = ExactGP(self.kernel, copy.deepcopy(self.mean), noise_of(rows.data))
-        model = ExactModel(prior, rows.data)
-        fit_process(model, self.search, rows, context)
-        return model
+        return fit_process(ExactModel(prior, rows.data), self.search, rows, context)
 
 
 def learnt_noise(targets: int = 1, start: float = 0.1) -> Parameter:

@@ -1,4 +1,4 @@
-"""Options as data: what values they may have stands in their types, and is checked before any work."""
+"""Options as data: their types say which values they may have, which is checked before any work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stratagp.likelihoods import Likelihood
 
 @dataclass(frozen=True)
 class Range:
-    """Values that an option may have: those that ``fits``; ``must`` tells others what they must be."""
+    """The values that an option may have, and what a message says that they must be."""
 
     fits: Callable[[Any], bool]
     must: str
@@ -87,7 +87,7 @@ class BatchOptions:
     patience: Whole | None = None
 
     def epochs_for(self, rows: int, usual: int | None = None) -> int:
-        """How often training goes over so many rows; ``usual`` stands for another number than everything has."""
+        """How many times training goes over that many rows; ``usual`` replaces the family's usual number."""
         if self.max_epochs is not None:
             return self.max_epochs
         return max(usual or self.usual_epochs, -(-self.min_steps // (rows // min(self.batch_size, rows))))
@@ -95,7 +95,7 @@ class BatchOptions:
     def _check(self) -> None:
         """Refuse options that do not go together."""
         if self.patience is not None and not self.validation:
-            raise InputError("patience waits for a better score of held-out rows: give validation=0.1, or so")
+            raise InputError("patience waits for a better score of held-out rows: also give validation, such as 0.1")
 
 
 def check_options(options: Any) -> None:

@@ -1,9 +1,9 @@
-"""Fitted processes of numbers: posteriors in closed form, and what they say about new rows."""
+"""How models in closed form are learnt: climb, condition, average over draws."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float
@@ -11,17 +11,21 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.models.fitted import Learnt
+from stratagp.models.fitted_classes import ClassModel
 from stratagp.models.fitted_process import ProcessModel
 from stratagp.models.memory import check_memory
 from stratagp.recipes.base import FitContext, Rows
 from stratagp.recipes.search import Search, climb, draw
 from stratagp.training.criterion import Centres
+from stratagp.types import PointRows
+
+Closed = TypeVar("Closed", bound=ProcessModel | ClassModel)
 
 
 def fit_process(
-    model: ProcessModel, search: Search, rows: Rows, context: FitContext, centres: Centres | None = None
-) -> ProcessModel:
-    """Learn the values of a process, and condition it on the data.
+    model: Closed, search: Search, rows: Rows, context: FitContext, centres: Centres | None = None
+) -> Closed:
+    """Learn the values of a model in closed form, and condition it on the data.
 
     Where inputs were filled, a first round tells how much the prediction at a row varies with what its missing entries
     may be; a second one has that as noise of these rows.
@@ -30,7 +34,7 @@ def fit_process(
     check_device(model.data.x, context)
     model.to(context.device)
     for round_ in range(1 if rows.filled is None else 2):
-        if round_:
+        if round_ and isinstance(model, ProcessModel):
             model.data = replace(model.data, extra=spread_of_filled(model, rows))
         criterion = climb(model, search, context, centres)
         model.draws = [model.condition()]
@@ -41,10 +45,10 @@ def fit_process(
     return model
 
 
-def check_device(x: Any, context: FitContext) -> None:
-    """Refuse objects where a device is not the processor, and a checkpoint where nothing is trained by steps."""
+def check_device(x: PointRows, context: FitContext) -> None:
+    """Refuse objects on any device but the CPU, and a checkpoint where nothing is trained by steps."""
     if context.checkpoint is not None:
-        raise InputError("checkpoint is for training by mini-batches, and closed forms have none: leave it out")
+        raise InputError("checkpoint is for training by mini-batches, which closed forms do without: leave it out")
     if context.device.type != "cpu" and not isinstance(x, Tensor):
         raise InputError(f"device={str(context.device)!r} is for kernels over columns: objects need device='cpu'")
 

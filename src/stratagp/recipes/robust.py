@@ -37,9 +37,7 @@ class HeteroscedasticRecipe(Recipe):
         if self.kernel.takes_tensors:
             noise_kernel = start_from_data(RBF(ard=data.x.shape[1]), data.x, data.y[:, 0])
         prior = HeteroscedasticGP(self.kernel, noise_kernel, copy.deepcopy(self.mean), learnt_noise())
-        model = HeteroscedasticModel(prior, data)
-        fit_process(model, self.search, rows, context)
-        return model
+        return fit_process(HeteroscedasticModel(prior, data), self.search, rows, context)
 
 
 @dataclass(frozen=True)
@@ -58,6 +56,4 @@ class StudentTRecipe(Recipe):
         """Start from the data, climb, condition."""
         start_from_data(self.kernel, rows.data.x, rows.data.y[:, 0])
         prior = StudentTProcess(self.kernel, copy.deepcopy(self.mean), learnt_noise(), self.dof)
-        model = StudentTModel(prior, rows.data)
-        fit_process(model, self.search, Rows(rows.data), context)
-        return model
+        return fit_process(StudentTModel(prior, rows.data), self.search, Rows(rows.data), context)

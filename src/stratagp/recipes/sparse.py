@@ -49,9 +49,7 @@ class SparseRecipe(Recipe):
         learn_from_some(ExactGP(self.kernel, mean, noise), data, _SMALL, self.search, context, centres)
         points = inducing_points(self.kernel, data.x, self.n_inducing, context.seed)
         prior = SparseGP(self.kernel, real(points, trainable=False, name="z"), mean, noise)
-        model = SparseModel(prior, data)
-        fit_process(model, self.search, rows, context, centres)
-        return model
+        return fit_process(SparseModel(prior, data), self.search, rows, context, centres)
 
 
 def learn_from_some(

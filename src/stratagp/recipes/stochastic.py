@@ -1,4 +1,4 @@
-"""Processes of numbers and of classes by mini-batches, for more rows than closed forms can bear."""
+"""Processes of numbers and of classes by mini-batches, for more rows than closed forms can handle."""
 
 from __future__ import annotations
 

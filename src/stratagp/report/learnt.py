@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from torch.nn import Module
 
 from stratagp.errors import StrataGPError
-from stratagp.estimators.calibration_rows import Calibration
+from stratagp.estimators.calibrated import Calibration
 from stratagp.estimators.shell import Estimator
 from stratagp.kernels import Periodic
 from stratagp.likelihoods import GaussianNoise, Likelihood

@@ -79,7 +79,7 @@ class ImageInputs(Inputs):
         images = torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
         if not bool(images.isfinite().all()):
             row = int((~images.flatten(1).isfinite()).any(1).nonzero()[0])
-            raise InputError(f"X has a value that is missing or not finite in image {row}: drop or mend it")
+            raise InputError(f"X has a missing or infinite value in image {row}: drop or repair it")
         return images if images.dim() == 4 else images[:, None]
 
     def _scaled(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:

@@ -109,8 +109,8 @@ class ObjectInputs(Inputs):
 
 def refuse_texts(X: RowsLike, remedy: str) -> None:
     """Refuse a list of texts where a table is meant; ``remedy`` says which kernel takes it."""
+    flat = isinstance(X, (list, tuple)) or (getattr(X, "ndim", 0) == 1 and not isinstance(X, torch.Tensor))
     rows: Any = X
-    flat = isinstance(X, (list, tuple)) or (not isinstance(X, (torch.Tensor, str)) and np.ndim(rows) == 1)
     if flat and any(isinstance(item, str) for item in rows):
         raise InputError(f"X is a list of texts, which need a kernel over objects: {remedy}")
 
@@ -129,7 +129,7 @@ def refuse_mixtures(kernel: Kernel, name: str) -> None:
 
 
 def warn_if_alike(kernel: Kernel, objects: list[Any], name: str = "X") -> None:
-    """Say so where no two objects differ for the kernel: ``k(a, b)² = k(a, a) k(b, b)`` for all of them."""
+    """Warn where the kernel can tell no two objects apart: ``k(a, b)² = k(a, a) k(b, b)`` for all of them."""
     start, count = 1, _FIRST
     while start < len(objects):
         if not _are_alike(kernel, objects[0], objects[start : start + count]):
@@ -137,8 +137,8 @@ def warn_if_alike(kernel: Kernel, objects: list[Any], name: str = "X") -> None:
         start, count = start + count, 8 * count
     if len(objects) > 1:
         warnings.warn(
-            f"{name}: no two of the {len(objects)} objects differ for {kernel}, so that all predictions will be the "
-            "same: look whether they are what was meant, or take a kernel that tells them apart, of shorter words, say",
+            f"{name}: no two of the {len(objects)} objects differ for {kernel}, so all predictions will be the same: "
+            "check that they are what you meant, or use a kernel that tells them apart, such as one of shorter words",
             UserWarning,
             stacklevel=4,
         )
@@ -151,7 +151,7 @@ def _are_alike(kernel: Kernel, first: object, others: list[Any]) -> bool:
 
 
 def _leaves(kernel: Kernel) -> Iterator[Kernel]:
-    """The kernels that sums, products and powers are made of; what an object kernel has inside is its own affair."""
+    """The kernels that sums, products and powers are made of; not what an object kernel has inside."""
     if not kernel.parts or (not kernel.takes_tensors and all(part.takes_tensors for part in kernel.parts)):
         yield kernel
     else:

@@ -160,8 +160,8 @@ def warn_of_texts(encoder: TableEncoder, able: bool) -> None:
     for name, count in encoder.nearly_unique.items():
         remedy = f"view_kernels={{{name!r}: kernels.Spectrum(3)}} compares texts, or drop it" if able else "drop it"
         warnings.warn(
-            f"X: column {name!r} is taken for a category, but has {count} different values, most of them in one row "
-            f"alone, from which nothing can be learnt about others: {remedy}; categorical=[{name!r}] if it is one",
+            f"X: column {name!r} is taken for a category, but most of its {count} different values occur in one row "
+            f"alone, which says nothing about other rows: {remedy}; give categorical=[{name!r}] if it is one",
             UserWarning,
             stacklevel=5,
         )

@@ -79,7 +79,7 @@ class ViewInputs(Inputs):
             self.own_kernels = {} if self.views is None else _by_name(self.given, list(self.views))
             return points
         if self.asked is not None:
-            raise InputError("X is one array for each view already: leave out views")
+            raise InputError("X already has one array for each view: leave out views")
         forget_columns(estimator)
         columns = is_frame(X) and self.kernel is None
         self.frame = [str(name) for name in pandas_like(X).columns] if columns else None
@@ -157,7 +157,7 @@ class ViewInputs(Inputs):
         estimator.feature_names_in_ = np.array(self.frame, dtype=object)
 
     def kernels(self, kernel: Kernel, columns: int) -> list[Kernel]:
-        """A kernel for each view, on its columns: a copy of ``kernel``, or that which is given."""
+        """A kernel for each view, on its columns: a copy of ``kernel``, or its own."""
         assert self.views is not None
         anchored = {name: anchors.kernel for name, anchors in self.anchors.items()}
         chosen = {name: anchored.get(name) or self.own_kernels[name] or kernel for name in self.views}
@@ -207,7 +207,7 @@ class ViewInputs(Inputs):
         return reader.learn(values) if learn else reader.read(values)
 
     def _named(self, X: Any) -> dict[str, Any] | None:
-        """What is given for each view, by name, where ``X`` is that; None where it is one table."""
+        """The views by name, where ``X`` consists of views; None where it is one table."""
         if self.kernel is not None:
             return {_ONE: X}
         if is_frame(X):
@@ -292,7 +292,7 @@ def _views_of_frame(frame: Any, kernels: Mapping[Any, Any]) -> dict[str, Any]:
     if absent:
         raise InputError(
             f"X has no column {', '.join(absent)}, which view_kernels gives a kernel for; its columns are "
-            f"{', '.join(map(str, frame.columns))}, and those without a kernel are together the view {_REST!r}"
+            f"{', '.join(map(str, frame.columns))}, and those without a kernel form the view {_REST!r}"
         )
     twice = [name for name in names if list(frame.columns).count(name) > 1]
     if twice:
