@@ -17,7 +17,7 @@ INK, QUESTION, ANSWER = "#222222", "#dbe9f6", "#e6f3df"  # boxes of their own co
 QUESTIONS = [
     ("What is a row?", ["numbers, categories", "texts, graphs, molecules", "images", "several views", "no targets"]),
     ("What is the target?", ["numbers", "classes", "counts, times, shares"]),
-    ("How many rows?", ["to 4,000", "to 200,000", "more"]),
+    ("How many rows?", ["to 4,000", "in memory", "more"]),
 ]
 LEAVES = {
     "texts, graphs, molecules": "GPRegressor, GPClassifier\nwith kernels.Spectrum(3), …\n"
@@ -28,7 +28,7 @@ LEAVES = {
     "classes": "GPClassifier\nmore than 3,000: AutoGPClassifier\nranks: AutoGPClassifier(likelihood=…)",
     "counts, times, shares": "AutoGPRegressor(likelihood=…)",
     "to 4,000": 'GPRegressor: exact\nnoise varies: noise="heteroscedastic"\nkinks, steps: compare DFGPRegressor',
-    "to 200,000": "GPRegressor: sparse",
+    "in memory": "GPRegressor: Vecchia",
     "more": "AutoGPRegressor\nlearnt features: DKLRegressor",
 }
 COLUMNS, FIRST, GAP, LINE = (0.0, 2.55, 5.1), -0.6, 0.44, 0.165
