@@ -60,3 +60,13 @@ def test_equal_rows_do_not_see_themselves(tree, monkeypatch):
     assert bool((found[:, -1] == -1).all())  # eleven others, and no more
     for i in range(12):
         assert sorted(found[i, :-1].tolist()) == [j for j in range(12) if j != i]
+
+
+def test_sorting_by_groups_finds_the_same():
+    generator = torch.Generator().manual_seed(0)
+    far = torch.rand(5, 1003, generator=generator)
+    far[:, ::3] = torch.inf
+    truth = far.argsort(1)[:, :7]
+    assert torch.equal(neighbours._smallest(far, 7), truth)
+    far[:, 4:] = torch.inf  # fewer than are wanted
+    assert (neighbours._smallest(far, 7) >= 0).sum(1).tolist() == [2] * 5

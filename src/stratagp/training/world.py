@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from torch import Tensor, nn
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
+_PAUSE = 0.3  # seconds in which threads of gloo let go of what they hold
 _OBJECTIVE, _ROWS, _FAULTS, _WISHES = range(4)  # the numbers sent after the gradients
 
 
@@ -136,8 +138,14 @@ def join() -> World:
             store = PrefixStore(f"attempt {os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         dist.init_process_group(backend, store=store, rank=rank, world_size=size)
-        atexit.register(dist.destroy_process_group)  # otherwise its threads may outlive the interpreter
+        atexit.register(_leave)
     return World()
+
+
+def _leave() -> None:
+    """End the process group. A thread of gloo may still hold the last message, and must not outlive the interpreter."""
+    time.sleep(_PAUSE)
+    dist.destroy_process_group()
 
 
 def _weighted(parameter: nn.Parameter, rows: int) -> Tensor:
