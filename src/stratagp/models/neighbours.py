@@ -13,6 +13,7 @@ from stratagp.kernels import Kernel
 from stratagp.kernels.stationary.scaled_distance import Stationary
 
 _CHUNK = 2**24  # distances that are held at once
+_BLOCK = 2**16  # rows whose distances are looked at together
 _GROUP = 32  # distances of which the shortest is looked at first
 _TREE_ROWS, _TREE_COLUMNS = 50_000, 3  # above and up to which a tree finds neighbours sooner than products do
 
@@ -57,17 +58,29 @@ class NeighbourSearch:
         m = min(m, len(self.x))
         if before is None and self.stationary and self._by_tree:
             return self._from_tree(z, m, but)
-        step = max(1, _CHUNK // len(self.x))
-        parts = []
-        for start in range(0, max(1, len(z)), step):
+        step = max(1, _CHUNK // min(len(self.x), _BLOCK))
+        parts = [torch.empty(0, m, dtype=torch.long, device=z.device)]
+        for start in range(0, len(z), step):
             rows = slice(start, start + step)
-            far = self._distances(z[rows], len(self.x) if before is None else int(before[rows].max()))
-            if before is not None:
-                far.masked_fill_(torch.arange(far.shape[1], device=far.device) >= before[rows, None], torch.inf)
-            if but is not None:
-                far.scatter_(1, but[rows, None], torch.inf)
-            parts.append(_smallest(far, m))
+            parts.append(self._among(z[rows], m, *(None if each is None else each[rows] for each in (before, but))))
         return torch.cat(parts)
+
+    def _among(self, z: Tensor, m: int, before: Tensor | None, but: Tensor | None) -> Int[Tensor, "b m"]:
+        """The nearest rows by their distances, a block of rows after the other."""
+        found = []
+        for start in range(0, len(self.x) if before is None else max(1, int(before.max())), _BLOCK):
+            far = self._distances(z, slice(start, start + _BLOCK))
+            places = torch.arange(start, start + far.shape[1], device=far.device)
+            if before is not None:
+                far.masked_fill_(places >= before[:, None], torch.inf)
+            if but is not None:
+                far.masked_fill_(places == but[:, None], torch.inf)
+            values, near = _smallest(far, m)
+            found.append((values, near + start))
+        values, near = (torch.cat(each, 1) for each in zip(*found, strict=True))
+        values, order = values.topk(min(m, values.shape[1]), largest=False)
+        near = near.gather(1, order).masked_fill(values == torch.inf, -1)
+        return torch.nn.functional.pad(near, (0, m - near.shape[1]), value=-1)
 
     @property
     def _by_tree(self) -> bool:
@@ -94,16 +107,16 @@ class NeighbourSearch:
     def _scaled(self, x: Tensor) -> Float[Tensor, "n d"]:
         return ((x.detach() - self.centre) / self.scale).float()
 
-    def _distances(self, z: Tensor, count: int) -> Float[Tensor, "b count"]:
-        """What orders the first ``count`` rows by their distance from each point."""
+    def _distances(self, z: Tensor, rows: slice) -> Float[Tensor, "b n"]:
+        """What orders some of the rows by their distance from each point."""
         if self.stationary:
-            return torch.addmm(self.squares[:count], self._scaled(z), self.scaled[:count].mT, alpha=-2)
+            return torch.addmm(self.squares[rows], self._scaled(z), self.scaled[rows].mT, alpha=-2)
         with torch.no_grad():
-            return -(self.kernel(z, self.x[:count]) / self.deviation[:count]).abs()
+            return -(self.kernel(z, self.x[rows]) / self.deviation[rows]).abs()
 
 
-def _smallest(far: Float[Tensor, "b n"], m: int) -> Int[Tensor, "b m"]:
-    """The places of the ``m`` smallest numbers of each row; −1 where they are infinite or missing.
+def _smallest(far: Float[Tensor, "b n"], m: int) -> tuple[Float[Tensor, "b m2"], Int[Tensor, "b m2"]]:
+    """The ``m`` smallest numbers of each row, or all where there are fewer, and their places.
 
     Of many numbers only those in the ``m`` groups with the smallest minima are sorted: the others hold none of them.
     """
@@ -117,5 +130,4 @@ def _smallest(far: Float[Tensor, "b n"], m: int) -> Int[Tensor, "b m"]:
         places = torch.cat([inside, rest], 1)
         far = far.gather(1, places)
     values, found = far.topk(min(m, far.shape[1]), largest=False)
-    found = (found if places is None else places.gather(1, found)).masked_fill(values == torch.inf, -1)
-    return torch.nn.functional.pad(found, (0, m - found.shape[1]), value=-1)
+    return values, found if places is None else places.gather(1, found)
