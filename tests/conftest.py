@@ -1,5 +1,6 @@
 """What every test session shares: shapes checked at run time, few threads, data sets that may be absent."""
 
+import gc
 import os
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -22,6 +23,11 @@ torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
 def pytest_collectstart(collector: pytest.Collector) -> None:
     """Cases that a module makes at import draw the same numbers whatever was imported before."""
     torch.default_generator.manual_seed(4)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: the collector of garbage need not look at it again and again."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

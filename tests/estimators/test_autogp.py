@@ -43,7 +43,7 @@ def classifier(**options):
 
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
-    [AutoGPRegressor(n_inducing=10, max_epochs=5, rate=0.05), AutoGPClassifier(n_inducing=10, max_epochs=5, rate=0.05)]
+    [AutoGPRegressor(n_inducing=6, max_epochs=5, rate=0.05), AutoGPClassifier(n_inducing=6, max_epochs=5, rate=0.05)]
 )
 def test_scikit_learn_accepts(estimator, check):
     check(estimator)

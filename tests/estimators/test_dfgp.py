@@ -35,9 +35,9 @@ def few_steps(monkeypatch):
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
     [
-        DFGPRegressor(n_hidden=2, n_inducing=6, n_starts=1, max_iterations=3, random_state=0),
+        DFGPRegressor(n_hidden=2, n_inducing=6, n_starts=1, max_iterations=2, random_state=0),
         DFGPClassifier(n_hidden=2, n_inducing=6, max_epochs=15, rate=0.2, propagate="moments", random_state=0),
-        WishartProcessRegressor(dof=2, n_inducing=6, n_starts=1, max_iterations=3, random_state=0),
+        WishartProcessRegressor(dof=2, n_inducing=6, n_starts=1, max_iterations=2, random_state=0),
     ]
 )
 def test_scikit_learn_accepts(estimator, check):

@@ -15,7 +15,7 @@ X = 100 + 7 * np.hstack([np.sin(T), np.cos(T), np.sin(2 * T)]) + 0.2 * np.random
 
 
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks([BayesianGPLVM(n_components=1, n_inducing=6, max_iterations=6)])
+@parametrize_with_checks([BayesianGPLVM(n_components=1, n_inducing=6, max_iterations=2)])
 def test_scikit_learn_accepts(estimator, check):
     check(estimator)
 

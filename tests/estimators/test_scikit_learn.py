@@ -18,11 +18,11 @@ def expected_failures(estimator):
 
 
 ESTIMATORS = [
-    GPRegressor(n_restarts=0, max_iterations=10),
-    GPRegressor(inference="sparse", n_inducing=8, n_restarts=0, max_iterations=10),
-    GPRegressor(inference="vecchia", n_neighbours=8, n_restarts=0, max_iterations=3),
-    GPClassifier(max_iterations=5),
-    StudentTProcessRegressor(n_restarts=0, max_iterations=10),
+    GPRegressor(n_restarts=0, max_iterations=2),
+    GPRegressor(inference="sparse", n_inducing=8, n_restarts=0, max_iterations=2),
+    GPRegressor(inference="vecchia", n_neighbours=8, n_restarts=0, max_iterations=1),
+    GPClassifier(max_iterations=1),
+    StudentTProcessRegressor(n_restarts=0, max_iterations=2),
 ]
 
 
