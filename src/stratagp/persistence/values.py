@@ -127,7 +127,9 @@ _SINGLE: dict[str, _Kind] = {
     "datetime": _Kind(datetime, datetime.isoformat, datetime.fromisoformat),
     "timedelta": _Kind(timedelta, lambda v: [v.days, v.seconds, v.microseconds], lambda c: timedelta(*c)),
     "decimal": _Kind(Decimal, str, lambda c: Decimal(text(c, _DECIMALS))),
-    "scalar": _Kind(np.generic, lambda v: [v.dtype.str, base64.b64encode(v.tobytes()).decode()], _read_scalar),
+    "scalar": _Kind(
+        np.generic, lambda v: [v.dtype.str, base64.b64encode(v.tobytes()[: v.dtype.itemsize]).decode()], _read_scalar
+    ),
 }
 _NAMES = {kind.type: name for name, kind in _SINGLE.items()}
 
