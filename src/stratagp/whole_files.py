@@ -9,7 +9,14 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file."""
+    """Write a file.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_whole(Path(folder) / "model.txt", b"all of it")
+    ...     (Path(folder) / "model.txt").read_text()
+    'all of it'
+    """
     with appearing(path) as beside:
         beside.write_bytes(content)
 

@@ -136,7 +136,7 @@ def test_an_attribute_of_another_hand_is_refused(tmp_path):
 
 def test_a_calibrated_model_of_another_library_is_refused(tmp_path):
     ridge = stratagp.calibrate(BayesianRidge().fit(table(), numbers(table())), table(), numbers(table()))
-    with pytest.raises(InputError, match="BayesianRidge, which was calibrated, is no model of StrataGP"):
+    with pytest.raises(InputError, match="BayesianRidge, which was calibrated, is not a model of StrataGP"):
         ridge.save(tmp_path / "model")
     with pytest.raises(InputError, match="not fitted"):
         stratagp.ConformalRegressor(fitted("exact").model).save(tmp_path / "model")

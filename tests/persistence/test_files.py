@@ -29,7 +29,7 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.tex").write_text("years of work")
-    with pytest.raises(InputError, match=r"is no model and holds thesis\.tex"):
+    with pytest.raises(InputError, match=r"is not a model and holds thesis\.tex"):
         model.save(other)
     model.save(other, overwrite=True)
     assert (other / "thesis.tex").read_text() == "years of work"
@@ -42,7 +42,7 @@ def test_files_of_others_are_not_taken_for_leavings(tmp_path):
     model, others = fitted("exact").model, ("model.safetensors", "model-7.safetensors", ".modelrc", ".config.json.bak")
     for name in others:
         (tmp_path / name).write_text("weights of another")
-    with pytest.raises(InputError, match=r"is no model and holds \.config\.json\.bak"):
+    with pytest.raises(InputError, match=r"is not a model and holds \.config\.json\.bak"):
         model.save(tmp_path)
     model.save(tmp_path, overwrite=True)
     assert {(tmp_path / name).read_text() for name in others} == {"weights of another"}
@@ -52,7 +52,7 @@ def test_files_of_others_are_not_taken_for_leavings(tmp_path):
 def test_a_configuration_of_others_is_no_model(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     (tmp_path / "model.safetensors").write_text("weights of another")
-    with pytest.raises(InputError, match=r"is no model and holds config\.json"):
+    with pytest.raises(InputError, match=r"is not a model and holds config\.json"):
         fitted("exact").model.save(tmp_path)
     assert len(os.listdir(tmp_path)) == 2
 
@@ -156,7 +156,7 @@ def test_a_description_of_other_types_is_refused(tmp_path, name, value):
     config = {"format": "stratagp model", "version": files.FORMAT, "library": {}, "about": {name: value}}
     config |= {"tensors": {}, "objects": []}
     (tmp_path / "config.json").write_text(json.dumps({**config, "checksum": files.checksum(config)}))
-    with pytest.raises(ModelFileError, match=f"something else than is due as '{name}'"):
+    with pytest.raises(ModelFileError, match=f"an unexpected value for '{name}'"):
         describe(tmp_path)
 
 

@@ -200,7 +200,7 @@ def test_as_many_inducing_points_as_models_have_are_fine():
     wide(layer(5000, 4), 0)
     wide(layer(6000), 6000)  # with a matrix of that size in the file
     for many, square in ((layer(5001), 0), (layer(6000), 5999), (layer(5000, 5), 0), (RegularGrid(0, 1, 6000), 10)):
-        with pytest.raises(ModelFileError, match="and the file no matrix"):
+        with pytest.raises(ModelFileError, match="and the file has no matrix"):
             wide(many, square)
 
 
@@ -212,7 +212,7 @@ def test_a_test_is_about_two_rows(tmp_path):
         nodes[:0] = [row, {"list": [{"ref": 0}] * 3}]
         regressor["state"] |= {"feature_names_in_": regressor["state"]["_example"], "_example": {"ref": 1}}
 
-    assert "asks about 3 rows, but 2 are due" in altered(tmp_path, fitted("exact").model, more)
+    assert "asks about 3 rows instead of 2" in altered(tmp_path, fitted("exact").model, more)
 
 
 @pytest.mark.filterwarnings("ignore::stratagp.errors.ConvergenceWarning")

@@ -2,6 +2,10 @@
 
 import inspect
 import json
+import math
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from functools import partial
 
 import numpy as np
 import pytest
@@ -103,6 +107,58 @@ def test_arrays_of_texts_come_back(texts):
     again = back(texts)
     assert again.dtype == texts.dtype
     np.testing.assert_array_equal(again, texts)
+
+
+VALUES = [
+    None,
+    True,
+    "é",
+    -1,
+    10**30,
+    -(2**63),
+    1e-320,
+    math.inf,
+    -math.inf,
+    b"\x00a",
+    torch.float32,
+    torch.device("cpu"),
+]
+VALUES += [np.float32(0.1), np.float64("nan"), np.int8(-3), np.bool_(True), np.str_(""), np.str_("aé"), np.bytes_(b"b")]
+VALUES += [np.datetime64("2020-01-02"), np.timedelta64(3, "h"), np.longdouble(0.1), Decimal("-1.50"), Decimal("1E+3")]
+VALUES += [date(2020, 1, 2), datetime(2020, 1, 2, 3, 4, 5, 6), timedelta(-1, 2, 3), slice(1, None), range(3, 9, 2)]
+VALUES += [
+    [],
+    (1, (2,)),
+    {"a": 1, 2: None},
+    {1, "b"},
+    frozenset({(1, 2)}),
+    torch.Size([2, 3]),
+    partial(torch.sin, out=None),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_a_value_comes_back(value):
+    again = back(value)
+    assert repr(again) == repr(tuple(value) if isinstance(value, torch.Size) else value)
+
+
+def test_arrays_of_objects_come_back():
+    given = np.array([[1, "a", None], [2.5, date(2020, 1, 2), ()]], dtype=object)
+    again = back(given)
+    assert again.dtype == object
+    assert again.tolist() == given.tolist()
+
+
+def test_columns_of_a_frame_come_back_as_plain_arrays():
+    pandas = pytest.importorskip("pandas")
+    days = pandas.date_range("2020-01-01", periods=3, tz="Europe/Berlin")
+    given = pandas.DataFrame({"day": days, "town": pandas.Categorical(["a", "b", "a"]), 3: [1.5, 2.5, np.nan]})
+    again = back(given)
+    assert list(again.columns) == ["day", "town", 3]
+    assert again["day"].tolist() == days.tz_convert("UTC").tz_localize(None).tolist()
+    assert again["town"].tolist() == ["a", "b", "a"]
+    np.testing.assert_array_equal(again[3], given[3])
 
 
 def test_long_texts_and_names_come_back():

@@ -91,7 +91,7 @@ class Decoder:
         own = isinstance(inspect.getattr_static(type(owner), name, None), FunctionType)
         known = own and name == "encode" and type(owner) in classes().values()
         if not known and not self._trust.covers(f"{type(owner).__module__}.{name}"):
-            raise ModelFileError(f"it holds {name[:40]!r}, which is no method that a file may hold")
+            raise ModelFileError(f"it holds {name[:40]!r}, which is not a method that a file may hold")
         return getattr(owner, name)
 
     def _class(self, name: Node) -> Any:
@@ -102,7 +102,9 @@ class Decoder:
         cls, name = self._class(node["class"]), node["class"]
         arguments, state = node.get("arguments"), node.get("state")
         if not isinstance(arguments, dict) or not isinstance(state, dict) or issubclass(cls, tuple):
-            raise ModelFileError(f"{name} has something else where named values are due, or is no class of objects")
+            raise ModelFileError(
+                f"{name} has something else where named values are expected, or is not a class of objects"
+            )
         if unknown := sorted(arguments.keys() - signature_of(cls).parameters.keys()):
             raise ModelFileError(f"a {name} has the unknown argument {unknown[0][:40]!r}")
         given = {key: self._value(part) for key, part in arguments.items()}
@@ -136,7 +138,7 @@ def _put(made: object, key: str, value: object) -> None:
         kinds = ((made._parameters, nn.Parameter), (made._modules, nn.Module), (made._buffers, Tensor))
         place, kind = next((own for own in kinds if key in own[0]), (place, object))
         if value is not None and not isinstance(value, kind):
-            raise ModelFileError(f"{key[:40]} of a {type(made).__name__} in it is something else than it was")
+            raise ModelFileError(f"{key[:40]} of a {type(made).__name__} in it has the wrong type")
         if place is made.__dict__ and isinstance(value, (nn.Parameter, nn.Module)):
             place.pop(key, None)
             place = next(own for own, kind in kinds if isinstance(value, kind))

@@ -56,7 +56,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
             texts = [text for part in inside if isinstance(part, list) for text in part]
             right = value is None or type(value) is _ABOUT.get(name, type(value))
             if not right or not all(isinstance(text, str) for text in texts):
-                raise ModelFileError(f"its description has something else than is due as {name!r}: save the model anew")
+                raise ModelFileError(f"its description has an unexpected value for {name!r}: save the model again")
         return {**about, "library": library, "format": config["version"]}
 
 
@@ -94,12 +94,12 @@ def read_config(path: Path) -> dict[str, Any]:
     if not path.is_dir():
         raise ModelFileError("there is no such folder: give the one that save has made")
     if not file.is_file():
-        raise ModelFileError(f"it is no model: it has no {_CONFIG}")
+        raise ModelFileError(f"it is not a model: it has no {_CONFIG}")
     if file.stat().st_size > _LARGEST:
         raise ModelFileError(f"{_CONFIG} has more than {_LARGEST / 2**20:.0f} MB")
     config = json.loads(file.read_bytes())
     if not isinstance(config, dict) or config.get("format") != _MARK:
-        raise ModelFileError(f"{_CONFIG} is not that of a StrataGP model")
+        raise ModelFileError(f"{_CONFIG} does not belong to a StrataGP model")
     version = config.get("version")
     if type(version) is not int or not 1 <= version <= FORMAT:
         known = f"this release reads up to {FORMAT}: update StrataGP"
@@ -117,7 +117,7 @@ def check_target(path: Path, overwrite: bool) -> None:
         raise InputError(f"save: {path} is a file: give the name of a folder")
     there = sorted(each.name for each in path.iterdir() if not _is_own(each, _LEFT)) if path.exists() else []
     if there and not overwrite:
-        what = "holds a model" if is_model(path) else f"is no model and holds {there[0]}"
+        what = "holds a model" if is_model(path) else f"is not a model and holds {there[0]}"
         remedy = f"overwrite=True replaces {_CONFIG} and the tensors of a model there, and no other file"
         raise InputError(f"save: the folder {path} {what}: give another, or {remedy}")
 
@@ -158,7 +158,7 @@ def read_tensors(path: Path, about: object) -> bytes:
         raise ModelFileError(f"{name} is missing")
     if file.stat().st_size != known["bytes"]:
         raise ModelFileError(
-            f"{name} has {file.stat().st_size} bytes, but {str(known['bytes'])[:20]} are due: it was cut"
+            f"{name} has {file.stat().st_size} bytes instead of {str(known['bytes'])[:20]}: it was cut"
         )
     content = file.read_bytes()
     if hashlib.sha256(content).hexdigest() != known["sha256"]:

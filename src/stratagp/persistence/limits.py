@@ -87,7 +87,7 @@ class Sizes:
                 functions = kernel(points[..., :1, :]).numel()
         if count > self.square and (count > _POINTS or functions * count**2 > _COVARIANCES):
             raise ModelFileError(
-                f"there are {count} inducing points of {functions} functions in an object {kind}, and the file no "
+                f"there are {count} inducing points of {functions} functions in an object {kind}, and the file has no "
                 f"matrix of that size: it may have {_POINTS} points, and {_COVARIANCES} covariances in all"
             )
 
@@ -140,7 +140,7 @@ def refuse_growth(table: object) -> None:
     An entry stands for what it holds, and for all that its references stand for, each time: evaluations meet them so.
     """
     if not isinstance(table, list) or not table or not all(isinstance(entry, dict) for entry in table):
-        raise ModelFileError("its objects are no list of objects")
+        raise ModelFileError("its table of objects is not a list of objects")
     written = 0
     objects: list[int] = []
     values: list[int] = []

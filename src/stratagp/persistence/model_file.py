@@ -51,7 +51,7 @@ def save(model: object, path: str | os.PathLike[str], overwrite: bool = False) -
         raise InputError(f"save: this {type(model).__name__} is not fitted: call fit first")
     if not isinstance(inner, Saveable) or not isinstance(model, Saveable):
         kind = type(inner).__name__
-        raise InputError(f"save: {kind}, which was calibrated, is no model of StrataGP: save it by itself")
+        raise InputError(f"save: {kind}, which was calibrated, is not a model of StrataGP: save it by itself")
     check_target(Path(path), overwrite)
     encoder = Encoder(model, _answers(model))
     encoder.check()
@@ -132,13 +132,13 @@ def _about(model: Saveable, inner: Saveable) -> dict[str, Any]:
 def _check_estimator(model: object) -> None:
     inner = _inner(model)
     if not all(isinstance(each, Saveable) and _is_fitted(each) for each in (model, inner)):
-        raise ModelFileError("what it holds is no fitted estimator")
+        raise ModelFileError("it does not hold a fitted estimator")
     example, inputs = vars(inner).get("_example", ()), vars(inner).get("inputs_")
     views = example.values() if isinstance(example, dict) else example
     takes_views = inputs is not None and inputs.takes_views and isinstance(example, (dict, list))
     for rows in views if takes_views else [example]:
         if len(rows) > _ROWS:
-            raise ModelFileError(f"its test asks about {len(rows)} rows, but {_ROWS} are due")
+            raise ModelFileError(f"its test asks about {len(rows)} rows instead of {_ROWS}")
 
 
 def _answers(model: Saveable) -> dict[str, np.ndarray]:
@@ -156,12 +156,12 @@ def _check_answers(model: Saveable, expected: object) -> None:
         kind = type(error).__name__
         raise ModelFileError(f"the model does not work ({kind}: {str(error)[:200]}): it was altered") from error
     if not isinstance(expected, dict) or expected.keys() != found.keys():
-        raise ModelFileError("its test has other questions than such a model has")
+        raise ModelFileError("its test has the wrong questions for such a model")
     for name, values in found.items():
         stored = expected[name]
         if not isinstance(stored, np.ndarray) or stored.shape != values.shape or stored.dtype != values.dtype:
             raise ModelFileError(f"the model answers {name!r} in another shape than when it was saved: it was altered")
         largest = np.nanmax(np.abs(stored), initial=0.0)
         if not np.isclose(values, stored, _RELATIVE, _ABSOLUTE * largest, equal_nan=True).all():
-            otherwise = "otherwise than when it was saved: it was altered, or this machine computes otherwise"
+            otherwise = "differently than when it was saved: it was altered, or this machine computes differently"
             raise ModelFileError(f"the model answers {name!r} {otherwise}")

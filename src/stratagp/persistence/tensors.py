@@ -145,9 +145,9 @@ def _array(stored: np.ndarray, kind: str, texts: Node) -> np.ndarray:
     if texts is not None and _TEXTS.fullmatch(kind):
         dtype, shape = np.dtype(kind), [size(n) for n in listed(texts)]
         if stored.dtype != np.uint8 or stored.ndim != 1 or len(stored) != math.prod(shape) * dtype.itemsize:
-            raise ModelFileError("an array of texts in it has another size than its letters")
+            raise ModelFileError("an array of texts in it has the wrong size for its letters")
         if dtype.kind == "U" and stored.view("<u4").max(initial=0) > _LAST_LETTER:
-            raise ModelFileError("an array of texts in it has letters that are none")
+            raise ModelFileError("an array of texts in it has invalid letters")
         return stored.view(dtype).reshape(shape)
     if texts is not None or not _NUMBERS.fullmatch(kind) or stored.dtype != _stored_as(np.dtype(kind)):
         raise ModelFileError(f"an array of {kind[:40]!r} in it has unknown fields, or is a tensor of {stored.dtype}")

@@ -85,24 +85,24 @@ def parts_of(value: object) -> dict[str, list[Any]] | None:
 def number(node: Node) -> Any:
     """A number that may be written as a node."""
     known = read_value(node) if isinstance(node, dict) and node.keys() <= {"float", "int"} else node
-    return known if type(known) in (int, float, bool) else _refuse("something else where a number is due")
+    return known if type(known) in (int, float, bool) else _refuse("something else where a number is expected")
 
 
 def size(node: Node, most: int = _LARGEST) -> int:
     """A whole number from 0 to below ``most``."""
-    return node if type(node) is int and 0 <= node < most else _refuse(f"{str(node)[:40]!r} where a size is due")
+    return node if type(node) is int and 0 <= node < most else _refuse(f"{str(node)[:40]!r} where a size is expected")
 
 
 def text(node: Node, pattern: re.Pattern[str] | None = None) -> str:
     """A text of a modest length, which may have to match a pattern."""
     if not isinstance(node, str) or len(node) >= 1000:
-        _refuse("something else where a short text is due")
+        _refuse("something else where a short text is expected")
     return node if pattern is None or pattern.fullmatch(node) else _refuse(f"the unknown value {node[:40]!r}")
 
 
 def listed(content: Node) -> list[Any]:
     """A list; refuses all else."""
-    return list(content) if isinstance(content, list) else _refuse("something else where a list is due")
+    return list(content) if isinstance(content, list) else _refuse("something else where a list is expected")
 
 
 def _refuse(what: str) -> Any:
@@ -112,7 +112,7 @@ def _refuse(what: str) -> Any:
 def _read_scalar(content: Any) -> Any:
     dtype, memory = np.dtype(text(content[0], _SCALARS)), base64.b64decode(content[1], validate=True)
     if len(memory) != dtype.itemsize:
-        _refuse("a number or text of another size than its type")
+        _refuse("a number or text of the wrong size for its type")
     return np.ndarray((), dtype, memory)[()] if memory else dtype.type()
 
 
@@ -127,7 +127,9 @@ _SINGLE: dict[str, _Kind] = {
     "datetime": _Kind(datetime, datetime.isoformat, datetime.fromisoformat),
     "timedelta": _Kind(timedelta, lambda v: [v.days, v.seconds, v.microseconds], lambda c: timedelta(*c)),
     "decimal": _Kind(Decimal, str, lambda c: Decimal(text(c, _DECIMALS))),
-    "scalar": _Kind(np.generic, lambda v: [v.dtype.str, base64.b64encode(v.tobytes()).decode()], _read_scalar),
+    "scalar": _Kind(
+        np.generic, lambda v: [v.dtype.str, base64.b64encode(v.tobytes()[: v.dtype.itemsize]).decode()], _read_scalar
+    ),
 }
 _NAMES = {kind.type: name for name, kind in _SINGLE.items()}
 
@@ -138,7 +140,7 @@ def _in_order(values: Iterable[Any]) -> list[Any]:
 
 def _keys(values: list[Any]) -> list[Any]:
     if not all(isinstance(value, _KEYS) for value in values):
-        raise ModelFileError("a set in it, or a dictionary, holds what cannot be a key")
+        raise ModelFileError("a set in it, or a dictionary, holds something that cannot be a key")
     refuse_alike(values)
     return values
 
@@ -175,9 +177,9 @@ def _write_frame(frame: Any) -> Iterable[Any]:
 def _read_frame(parts: list[Any]) -> Any:
     names, *columns = parts
     if not all(isinstance(column, np.ndarray) and column.ndim == 1 for column in columns):
-        raise ModelFileError("a column of a frame in it is no column")
+        raise ModelFileError("a column of a frame in it is not a column")
     if len({len(column) for column in columns}) > 1 or len(columns) != len(names):
-        raise ModelFileError("a frame in it has columns of different lengths, or names for others")
+        raise ModelFileError("a frame in it has columns of different lengths, or the wrong number of names")
     return importlib.import_module("pandas").DataFrame(dict(enumerate(columns))).set_axis(names, axis=1)
 
 
