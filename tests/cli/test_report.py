@@ -40,7 +40,7 @@ def test_other_rows_are_judged_without_the_training_file(call, here):
     assert "results.json is damaged" in call("report", "model", "--data", "new.csv", code=1).stderr
 
 
-@pytest.mark.parametrize(("test", "model"), [(0.5, "exact"), (0.2, "sparse")])
+@pytest.mark.parametrize(("test", "model"), [(0.5, "exact"), (0.2, "vecchia")])
 def test_the_model_is_chosen_by_the_rows_that_are_trained_on(here, monkeypatch, test, model):
     monkeypatch.setattr(choose, "EXACT_ROWS", 40)
     table(60).to_csv("t.csv", index=False)

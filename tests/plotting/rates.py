@@ -6,13 +6,16 @@ import numpy as np
 from scipy.stats import poisson
 from sklearn.base import BaseEstimator, RegressorMixin
 
+from stratagp.estimators.regression import Regressor
 
+
+@Regressor.register  # one of ours, as far as others ask
 class Rates(RegressorMixin, BaseEstimator):
     """Poisson counts whose rates are the only column, answered about as a likelihood of whole numbers does."""
 
     def fit(self, X, y=None):
         self.n_features_in_ = 1
-        self.model_ = SimpleNamespace(observed=SimpleNamespace(discrete=True))
+        self.fitted_ = SimpleNamespace(observed=SimpleNamespace(discrete=True))
         return self
 
     def predict(self, X, return_std=False):

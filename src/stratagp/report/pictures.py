@@ -10,7 +10,7 @@ import re
 import warnings
 from collections.abc import Callable
 from html import escape
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,12 @@ from stratagp.plotting.calibration import draw_coverage, draw_reliability, draw_
 from stratagp.plotting.dependence import Curves, draw_lines, draw_points
 from stratagp.plotting.style import BLUE, ORANGE, add_legend, ink, library
 from stratagp.report.values import count, number, percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
+else:  # loaded when a picture is drawn
+    Axes = Figure = Any
 
 _SIZE = (4.6, 3.3)  # inches
 _REACH = 1.96  # standard deviations, of a band
@@ -79,7 +85,7 @@ def _picture(name: str, draw: Callable[..., Drawn], *results: dict[str, Any]) ->
         return Picture(_inline(figure, name, alt), caption)
 
 
-def _inline(figure: Any, name: str, alt: str) -> str:
+def _inline(figure: Figure, name: str, alt: str) -> str:
     """The figure as an ``svg`` element with a text for those who cannot see it; the same figure gives the same text.
 
     ``name`` goes before every identifier, since those of one page must differ.
@@ -105,7 +111,7 @@ def _inline(figure: Any, name: str, alt: str) -> str:
     return head + re.sub(r"\n\s*", "\n", found[found.index(">") + 1 :].strip())
 
 
-def _histogram(ax: Any, results: dict[str, Any]) -> Drawn:
+def _histogram(ax: Axes, results: dict[str, Any]) -> Drawn:
     target, name = results["data"]["target"], results["target"]
     edges, counts = np.array(target["edges"]), np.array(target["counts"])
     ax.bar(edges[:-1], counts, np.diff(edges), align="edge", color=BLUE, edgecolor=BLUE, linewidth=0.4)
@@ -119,7 +125,7 @@ def _histogram(ax: Any, results: dict[str, Any]) -> Drawn:
     return alt, "The target in the training rows."
 
 
-def _class_counts(ax: Any, results: dict[str, Any]) -> Drawn:
+def _class_counts(ax: Axes, results: dict[str, Any]) -> Drawn:
     target = results["data"]["target"]
     names, counts = target["classes"][:_CLASSES], target["counts"][:_CLASSES]
     _bars(ax, names, counts, "rows")
@@ -127,7 +133,7 @@ def _class_counts(ax: Any, results: dict[str, Any]) -> Drawn:
     return alt, "How many training rows each class has." + _left_out(len(target["classes"]) - len(names))
 
 
-def _agreement(ax: Any, results: dict[str, Any]) -> Drawn:
+def _agreement(ax: Axes, results: dict[str, Any]) -> Drawn:
     points, name = results["performance"]["points"], results["target"]
     predicted, true = np.array(points["predicted"], dtype=float), np.array(points["true"], dtype=float)
     ends = float(np.nanmin([predicted, true])), float(np.nanmax([predicted, true]))
@@ -142,7 +148,7 @@ def _agreement(ax: Any, results: dict[str, Any]) -> Drawn:
     return alt, "Each point is a row. On the dotted line, prediction and truth agree." + _shown(results)
 
 
-def _residuals(ax: Any, results: dict[str, Any]) -> Drawn:
+def _residuals(ax: Axes, results: dict[str, Any]) -> Drawn:
     points = results["performance"]["points"]
     predicted, z = np.array(points["predicted"], dtype=float), np.array(points["z"], dtype=float)
     name = _cut(f"predicted {results['target']}")
@@ -157,7 +163,7 @@ def _residuals(ax: Any, results: dict[str, Any]) -> Drawn:
     return alt, caption + _shown(results)
 
 
-def _pit(ax: Any, results: dict[str, Any]) -> Drawn:
+def _pit(ax: Axes, results: dict[str, Any]) -> Drawn:
     counts = np.array(results["calibration"]["pit"])
     even, places = counts.sum() / len(counts), np.arange(len(counts)) / len(counts)
     ax.bar(places, counts, 1 / len(counts), align="edge", color=BLUE, alpha=0.8, edgecolor=ink(ax), linewidth=0.5)
@@ -177,7 +183,7 @@ def _pit(ax: Any, results: dict[str, Any]) -> Drawn:
     return alt, caption
 
 
-def _coverage(ax: Any, results: dict[str, Any]) -> Drawn:
+def _coverage(ax: Axes, results: dict[str, Any]) -> Drawn:
     found = results["calibration"]
     shares = np.array(found["inside"]) / found["rows"]
     draw_coverage(ax, np.array(found["promised"]), shares, found["rows"], found["counts"])
@@ -190,7 +196,7 @@ def _coverage(ax: Any, results: dict[str, Any]) -> Drawn:
     return f"Share of rows inside intervals against their level: {shown}.", caption
 
 
-def _reliability(ax: Any, results: dict[str, Any]) -> Drawn:
+def _reliability(ax: Axes, results: dict[str, Any]) -> Drawn:
     found = results["calibration"]
     bins = metrics.Reliability(**{name: np.array(values, dtype=float) for name, values in found["bins"].items()})
     label = f"error {found['error']:.3f} ({found['error_low']:.3f} to {found['error_high']:.3f})"
@@ -206,7 +212,7 @@ def _reliability(ax: Any, results: dict[str, Any]) -> Drawn:
     return f"Share of right rows against the predicted probability: {shown}.", caption
 
 
-def _relevance(ax: Any, results: dict[str, Any]) -> Drawn:
+def _relevance(ax: Axes, results: dict[str, Any]) -> Drawn:
     shares = results["effects"]["relevance"]
     _bars(ax, [each["name"] for each in shares], [each["share"] for each in shares], "share of the effect")
     shown = ", ".join(f"{each['name']} {percent(each['share'], 2)}" for each in shares)
@@ -214,7 +220,7 @@ def _relevance(ax: Any, results: dict[str, Any]) -> Drawn:
     return f"Relevance of columns: {shown}.", caption + _left_out(results["effects"]["more"])
 
 
-def _curve(ax: Any, results: dict[str, Any], found: dict[str, Any]) -> Drawn:
+def _curve(ax: Axes, results: dict[str, Any], found: dict[str, Any]) -> Drawn:
     parts, name, is_category = found["curves"], found["name"], found["kind"] == "category"
     mean, low, high = (
         np.stack([np.array(part[key], dtype=float) for part in parts], 1) for key in ("mean", "low", "high")
@@ -251,7 +257,7 @@ def _curve(ax: Any, results: dict[str, Any], found: dict[str, Any]) -> Drawn:
     return alt, caption
 
 
-def _history(ax: Any, results: dict[str, Any]) -> Drawn:
+def _history(ax: Axes, results: dict[str, Any]) -> Drawn:
     start, shown = 0, []
     for i, phase in enumerate(results["history"]):
         x, values = start + np.array(phase["epochs"]), phase["values"]
