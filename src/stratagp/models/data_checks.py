@@ -30,7 +30,7 @@ def check_data(
     return x, targets.to(_own(kernel))
 
 
-def check_points(kernel: Kernel, x: PointsLike, columns: int | None = None) -> Any:
+def check_points(kernel: Kernel, x: Any, columns: int | None = None) -> Any:
     """Points in the kernel's precision (or a list of objects as it is); refuses missing values.
 
     ``columns`` is the number of columns of the training data, if the model has any.
