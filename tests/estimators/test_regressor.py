@@ -186,6 +186,15 @@ def test_missing_inputs_widen_the_prediction():
     np.testing.assert_allclose(np.sqrt(joint.diagonal()), std, rtol=0.1)  # by other draws
 
 
+def test_draws_of_missing_inputs_are_asked_about_together(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    gp = GPRegressor(missing="impute", max_iterations=0).fit(X, X[:, 0])
+    asked, predictive = [], gp.fitted_.predictive
+    monkeypatch.setattr(gp.fitted_, "predictive", lambda x, of="y": asked.append(len(x)) or predictive(x, of))
+    gp.predict([[0.5, 0.0], [np.nan, 0.0], [0.2, np.nan]], return_std=True)
+    assert asked == [3, 2 * 64]
+
+
 def test_weights_divide_the_noise():
     X, y = sine(30)
     weights = np.random.default_rng(0).uniform(0.5, 3, 30)

@@ -7,7 +7,7 @@ from scipy import integrate, stats
 
 from stratagp import likelihoods as lik
 from stratagp.errors import InputError
-from stratagp.predictive import InUnits, LocationScale, MixtureOf, Observed, Spliced, mixture
+from stratagp.predictive import Averaged, InUnits, LocationScale, MixtureOf, Observed, Spliced, mixture
 from stratagp.types import Gaussian
 
 LEVELS = [0.01, 0.3, 0.5, 0.9, 0.999]
@@ -104,3 +104,20 @@ def test_rows_of_two_distributions_in_one():
     np.testing.assert_array_equal(both.cdf(y)[where], part.cdf(y[where]))
     np.testing.assert_array_equal(both.log_density(y)[where], part.log_density(y[where]))
     np.testing.assert_array_equal(both.quantile(LEVELS)[:, where], part.quantile(LEVELS))
+
+
+def test_versions_of_rows_are_a_mixture():
+    rng = np.random.default_rng(3)
+    means, variances, y = rng.normal(size=(2, 12, 1)), rng.uniform(0.1, 2, size=(2, 12, 1)), rng.normal(size=(4, 1))
+    weights = np.log([0.3, 0.7])
+    found = Averaged(LocationScale(means, variances, weights), 3)
+    parts = [LocationScale(means[:, i : i + 4], variances[:, i : i + 4], weights) for i in (0, 4, 8)]
+    truth = MixtureOf(parts, np.full(3, -np.log(3)))
+    assert len(found) == 4
+    np.testing.assert_allclose(found.mean, truth.mean)
+    np.testing.assert_allclose(found.var, truth.var)
+    np.testing.assert_allclose(found.cdf(y), truth.cdf(y))
+    np.testing.assert_allclose(found.log_density(y), truth.log_density(y))
+    np.testing.assert_allclose(found.quantile(LEVELS), truth.quantile(LEVELS), rtol=1e-9, atol=1e-9)
+    drawn = found.sample(20_000, torch.Generator().manual_seed(0))
+    np.testing.assert_allclose(drawn.mean(0), truth.mean, atol=6 * np.sqrt(truth.var.max() / 20_000))

@@ -207,7 +207,7 @@ def _position(gp: Regressor, column: Column) -> int:
         return names.index(column)
     if isinstance(column, (int, np.integer)) and not isinstance(column, bool) and -len(names) <= column < len(names):
         return int(column) % len(names)
-    raise InputError(f"X has no column {column!r}; its columns are {', '.join(names)}, or 0 to {len(names) - 1}")
+    raise InputError(f"{column!r} is no column of X; its columns are {', '.join(names)}, or 0 to {len(names) - 1}")
 
 
 def _encoded(gp: Regressor, column: int, values: list[Any]) -> tuple[list[int], Float[Tensor, "g c"]]:

@@ -28,6 +28,7 @@ from stratagp.parameters import real
 from stratagp.posteriors import DiagonalGaussian, FullGaussian, MixturePosterior, Posterior
 from stratagp.training.loop import History
 from stratagp.training.start import spreads
+from stratagp.types import NumbersLike, PointsLike
 
 OBJECTIVES = {"elbo": elbo, "loo": leave_one_out, "ppgpr": predictive_bound}
 LOO_PARAMETERS = ("hyper", "all")
@@ -133,7 +134,7 @@ def phases(objective: str, epochs: int, loo_parameters: str = "hyper", phase_epo
     return [*turns, Phase("elbo", last, "posterior")]
 
 
-def fit_phases(gp: StochasticGP, x: Any, y: Any, plan: list[Phase], **options: Any) -> list[History]:
+def fit_phases(gp: StochasticGP, x: PointsLike, y: NumbersLike, plan: list[Phase], **options: Any) -> list[History]:
     """Train through a plan and return one history per phase; ``options`` go to :meth:`StochasticGP.fit` in each.
 
     The log density of parameters with priors is added to every objective. ``seconds`` limits all phases together. A

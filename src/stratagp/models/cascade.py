@@ -13,7 +13,6 @@ The deep feed-forward process has no hidden noise, and so does without the ``2 n
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -29,7 +28,7 @@ from stratagp.models.random_inputs import inducing_factor, noise_of, posterior_l
 from stratagp.objectives.expected import Sums, collapsed, sums
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value, positive, real
-from stratagp.types import Gaussian
+from stratagp.types import Gaussian, NumbersLike, PointsLike
 
 
 class CascadedGP(Parameterised):
@@ -65,7 +64,7 @@ class CascadedGP(Parameterised):
         self.hidden_noise = positive(hidden_noise, name="hidden_noise")
         self.noise = positive(noise, name="noise")
 
-    def log_evidence(self, x: Any, y: Any) -> Float[Tensor, ""]:
+    def log_evidence(self, x: PointsLike, y: NumbersLike) -> Float[Tensor, ""]:
         """A lower bound on ``log p(y | x)`` for the rows of the hidden values."""
         x, y = self._check(x, y)
         h = self._hidden(x)
@@ -75,7 +74,7 @@ class CascadedGP(Parameterised):
         above = collapsed(second, inducing_factor(self.output_kernel, self.output_z), self.noise)
         return below + above + entropy
 
-    def condition(self, x: Any, y: Any) -> Chain:
+    def condition(self, x: PointsLike, y: NumbersLike) -> Chain:
         """The chain of layers, with noise between them, for predictions."""
         x, y = self._check(x, y)
         with torch.no_grad():
@@ -86,7 +85,7 @@ class CascadedGP(Parameterised):
             layers: tuple[Inducing | Noisy, ...] = (first, Noisy(self.hidden_noise.clone()), second)
         return Chain(Stack(*layers, propagate="moments"), likelihood, torch.float64)
 
-    def _check(self, x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    def _check(self, x: PointsLike, y: NumbersLike) -> tuple[Tensor, Tensor]:
         x, y = as_tensor(x, "x").double(), columns(as_tensor(y, "y").double())
         if not len(x) == len(y) == len(self.rows.mean):
             raise InputError(f"x and y must have {len(self.rows.mean)} rows, as hidden does, got {len(x)} and {len(y)}")

@@ -24,7 +24,7 @@ from stratagp.posteriors import FullGaussian, MixturePosterior
 from stratagp.predictive import Observed
 from stratagp.training.batches import Streamed
 from stratagp.training.loop import History, rows, train
-from stratagp.types import Gaussian, Mixture
+from stratagp.types import Gaussian, Mixture, NumbersLike, PointsLike
 
 _ROWS, _DEEP_ROWS = 1024, 128  # predicted at once; in a stack each has many hidden values
 
@@ -64,7 +64,7 @@ class Chain(Parameterised):
         """The noise variance of the targets, if the likelihood has one."""
         return self.likelihood.noise_parameter
 
-    def elbo(self, x: Any, y: Any, num_data: int | None = None) -> Bound:
+    def elbo(self, x: PointsLike, y: NumbersLike, num_data: int | None = None) -> Bound:
         """The lower bound on ``log p(y | x)`` and its terms; with ``num_data``, estimated for that many rows."""
         x, y = (rows(table(part, name), slice(None), self.dtype) for part, name in ((x, "x"), (y, "y")))
         return lower_bound(self.layer, self.likelihood, x, columns(y), num_data)
@@ -108,28 +108,28 @@ class Chain(Parameterised):
         finally:
             self.eval()
 
-    def _checked(self, x: Any, y: Any) -> tuple[Any, Any]:
+    def _checked(self, x: PointsLike, y: NumbersLike) -> tuple[Any, Any]:
         data = table(x, "x"), table(y, "y")
         for part, name in zip(data, ("x", "y"), strict=True):
             for _ in self._chunks(part, name):
                 pass
         return data
 
-    def belief(self, x: Any) -> Gaussian | Mixture:
+    def belief(self, x: PointsLike) -> Gaussian | Mixture:
         """The belief about the latent functions at each row, as ``n q``, or ``k n q`` for the parts of a mixture."""
         return joined(list(self._beliefs(x)))
 
-    def marginals(self, x: Any) -> Gaussian:
+    def marginals(self, x: PointsLike) -> Gaussian:
         """Mean and variance of the latent functions at each row, as ``n q``."""
         found = self.belief(x)
         return found if isinstance(found, Gaussian) else found.moments()
 
-    def predict(self, x: Any) -> Gaussian:
+    def predict(self, x: PointsLike) -> Gaussian:
         """Mean and variance of observations at each row: of targets, or of labels, whose means are probabilities."""
         with torch.no_grad():
             return joined([predict(self.likelihood, belief) for belief in self._beliefs(x, self._by_samples)])
 
-    def observations(self, x: Any) -> Iterator[Observed]:
+    def observations(self, x: PointsLike) -> Iterator[Observed]:
         """The distribution of observations, a chunk of rows at a time."""
         ready = self._ready()
         for chunk in self._chunks(table(x, "x"), "x", self._by_samples):
@@ -137,18 +137,18 @@ class Chain(Parameterised):
             moments = partial(self._belief_at, chunk, ready) if by_moments else None
             yield Observed(self.observed, len(chunk), partial(self._whole, chunk, ready), moments)
 
-    def quantiles(self, x: Any, levels: Sequence[float]) -> Float[Tensor, "l n p"]:
+    def quantiles(self, x: PointsLike, levels: Sequence[float]) -> Float[Tensor, "l n p"]:
         """The values below which observations fall with the given probabilities, at each row."""
         return torch.cat([torch.from_numpy(part.quantile(levels)) for part in self.observations(x)], 1)
 
-    def log_predictive(self, x: Any, y: Any) -> Float[Tensor, " n"]:
+    def log_predictive(self, x: PointsLike, y: NumbersLike) -> Float[Tensor, " n"]:
         """``log p(yₙ | xₙ)`` of each row: the score of predictions."""
         targets = self._chunks(table(y, "y"), "y", whole=True)
         with torch.no_grad():
             pairs = zip(self._beliefs(x, whole=True), targets, strict=True)
             return torch.cat([log_predictive_of(self.likelihood, columns(part), belief) for belief, part in pairs])
 
-    def bound(self, x: Any, y: Any) -> Float[Tensor, ""]:
+    def bound(self, x: PointsLike, y: NumbersLike) -> Float[Tensor, ""]:
         """The lower bound on ``log p(y | x)`` of all rows, by quadrature, in chunks and without a gradient."""
         targets = self._chunks(table(y, "y"), "y", self._by_samples)
         with torch.no_grad():
@@ -165,7 +165,7 @@ class Chain(Parameterised):
         """What all chunks of rows share."""
         return None
 
-    def _beliefs(self, x: Any, whole: bool = False) -> Iterator[Any]:
+    def _beliefs(self, x: PointsLike, whole: bool = False) -> Iterator[Any]:
         """The belief at each chunk of rows in turn, in evaluation mode.
 
         ``whole`` asks for the distribution, not just its moments, if hidden layers are uncertain.

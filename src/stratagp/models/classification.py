@@ -24,7 +24,7 @@ from stratagp.objectives.local_bound import local_evidence_bound
 from stratagp.objectives.sites import Sites, WarmStart
 from stratagp.objectives.softmax_laplace import Curvature, softmax_curvature, softmax_log_evidence
 from stratagp.parameterised import Parameterised
-from stratagp.types import Gaussian
+from stratagp.types import Gaussian, PointsLike
 
 LINKS_OF = {"laplace": ("logit", "probit"), "ep": ("probit",), "variational": ("logit",)}
 _MATRICES = 3  # of size n × n that the evidence of one latent function needs at least
@@ -58,7 +58,7 @@ class GPClassification(Parameterised):
             raise InputError(f"two classes need one latent function, but the kernel has {kernel.functions}")
         self.kernel, self.inference, self.link = kernel, inference, link
 
-    def log_evidence(self, x: Any, t: Any, start: WarmStart | None = None) -> Float[Tensor, ""]:
+    def log_evidence(self, x: PointsLike, t: PointsLike, start: WarmStart | None = None) -> Float[Tensor, ""]:
         """The approximate ``log p(t | x)``: the score of the hyperparameters.
 
         ``start`` stores where the iteration ended, so that the next call with the same data begins there.
@@ -69,7 +69,7 @@ class GPClassification(Parameterised):
             start.state = sites
         return value
 
-    def condition(self, x: Any, t: Any) -> BinaryPosterior:
+    def condition(self, x: PointsLike, t: PointsLike) -> BinaryPosterior:
         """The process given the labels."""
         x, t = _check_binary(self.kernel, x, t)
         with torch.no_grad():
@@ -81,7 +81,7 @@ class GPClassification(Parameterised):
             )
         return BinaryPosterior(copy.deepcopy(self), x, sites, factor)
 
-    def _approximate(self, x: Any, t: Tensor, start: Sites | None) -> tuple[Tensor, Sites]:
+    def _approximate(self, x: PointsLike, t: Tensor, start: Sites | None) -> tuple[Tensor, Sites]:
         covariance = self.kernel(x)
         t = t.to(covariance)
         if self.inference == "ep":
@@ -107,7 +107,7 @@ class BinaryPosterior:
     sites: Sites
     factor: Float[Tensor, "n n"]
 
-    def marginals(self, x: Any) -> Gaussian:
+    def marginals(self, x: PointsLike) -> Gaussian:
         """Mean ``kᵀα`` and variance ``k(x, x) − |L⁻¹√τ k|²`` of the latent function at each row, as ``n 1``."""
         with torch.no_grad():
             cross = self.prior.kernel(self.x, x)
@@ -116,7 +116,7 @@ class BinaryPosterior:
             var = (self.prior.kernel.diag(x) - half.square().sum(0)).clamp_min(0)
             return Gaussian((cross.mT @ self.sites.weights)[:, None], var[:, None])
 
-    def probabilities(self, x: Any, method: str = "quadrature") -> Float[Tensor, " m"]:
+    def probabilities(self, x: PointsLike, method: str = "quadrature") -> Float[Tensor, " m"]:
         """``p(t = 1)`` at each row of ``x``, averaged over the latent function.
 
         ``"quadrature"`` is exact for the probit link and accurate for the logistic one; ``"kappa"`` is the cheap
@@ -158,7 +158,7 @@ class MulticlassLaplace(Parameterised):
             )
         self.kernel, self.n_classes = kernel, n_classes
 
-    def log_evidence(self, x: Any, t: Any, start: WarmStart | None = None) -> Float[Tensor, ""]:
+    def log_evidence(self, x: PointsLike, t: PointsLike, start: WarmStart | None = None) -> Float[Tensor, ""]:
         """Laplace's ``log p(t | x)``; ``start`` as for :class:`GPClassification`."""
         x, labels = _check_classes(self.kernel, x, t, self.n_classes)
         covariance = self.kernel(x)
@@ -201,12 +201,12 @@ class MulticlassPosterior:
     weights: Float[Tensor, "c n"]
     curvature: Curvature
 
-    def marginals(self, x: Any) -> Gaussian:
+    def marginals(self, x: PointsLike) -> Gaussian:
         """Mean and variance of each latent function at each row of ``x``, as ``n c``; classes are correlated."""
         mean, covariance = self.joint(x)
         return Gaussian(mean, covariance.diagonal(dim1=-2, dim2=-1))
 
-    def joint(self, x: Any) -> tuple[Float[Tensor, "m c"], Float[Tensor, "m c c"]]:
+    def joint(self, x: PointsLike) -> tuple[Float[Tensor, "m c"], Float[Tensor, "m c c"]]:
         """Mean and covariance over the classes at each row: ``δ(k − kᵀE_c k) + kᵀE_c (ΣE)⁻¹ E_c' k``."""
         with torch.no_grad():
             cross = self.prior.kernel(self.x, x)
@@ -217,7 +217,7 @@ class MulticlassPosterior:
             covariance = torch.diag_embed(own.clamp_min(0).mT) + torch.einsum("cnm,dnm->mcd", half, half)
             return (cross.mT @ self.weights[..., None]).squeeze(-1).mT, covariance
 
-    def probabilities(self, x: Any) -> Float[Tensor, "m c"]:
+    def probabilities(self, x: PointsLike) -> Float[Tensor, "m c"]:
         """``p(t = c)`` at each row of ``x``: the softmax averaged over quadrature nodes of the latent values."""
         mean, covariance = self.joint(x)
         points, log_weights = normal_nodes(self.prior.n_classes, mean)
@@ -226,7 +226,7 @@ class MulticlassPosterior:
         return (f.softmax(-1) * log_weights.exp()[:, None, None]).sum(0)
 
 
-def _check_binary(kernel: Kernel, x: Any, t: Any) -> tuple[Any, Tensor]:
+def _check_binary(kernel: Kernel, x: PointsLike, t: PointsLike) -> tuple[Any, Tensor]:
     x, t = check_data(kernel, x, t, "t")
     wrong = ~((t == 0) | (t == 1))
     if wrong.any():
@@ -235,7 +235,7 @@ def _check_binary(kernel: Kernel, x: Any, t: Any) -> tuple[Any, Tensor]:
     return x, _check_two_seen(t).to(torch.float64)
 
 
-def _check_classes(kernel: Kernel, x: Any, t: Any, n_classes: int) -> tuple[Any, Tensor]:
+def _check_classes(kernel: Kernel, x: PointsLike, t: PointsLike, n_classes: int) -> tuple[Any, Tensor]:
     x, t = check_data(kernel, x, t, "t")
     wrong = ~((t >= 0) & (t < n_classes) & (t == t.round()))
     if wrong.any():

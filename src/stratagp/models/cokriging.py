@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from stratagp.kernels import stack_outputs
 from stratagp.kernels.multi_output.labelled import append_label
 from stratagp.models.exact import ExactPosterior
 from stratagp.models.fitted_process import ProcessModel, TargetPosterior, normal_draws, settled
-from stratagp.types import Gaussian
+from stratagp.types import Gaussian, PointsLike
 
 
 class CoKrigingModel(ProcessModel):
@@ -46,7 +45,7 @@ class CoKrigingModel(ProcessModel):
         return self.data.x[:, :-1]
 
     def _functions(
-        self, targets: list[TargetPosterior], x: Any, n_samples: int, generator: torch.Generator
+        self, targets: list[TargetPosterior], x: PointsLike, n_samples: int, generator: torch.Generator
     ) -> Float[Tensor, "s n q"]:
         """All outputs are drawn together."""
         posterior, points = targets[0].process.posterior, stack_outputs([x] * len(targets))
@@ -66,14 +65,14 @@ class OneOutput:
     posterior: ExactPosterior
     index: int
 
-    def mean(self, x: Any) -> Float[Tensor, " n"]:
+    def mean(self, x: PointsLike) -> Float[Tensor, " n"]:
         """The expected function at each row."""
         return self.posterior.mean(append_label(x, self.index))
 
-    def marginals(self, x: Any) -> Gaussian:
+    def marginals(self, x: PointsLike) -> Gaussian:
         """Mean and variance at each row, as ``n 1``."""
         return self.posterior.marginals(append_label(x, self.index))
 
-    def covariance(self, x: Any) -> Float[Tensor, "n n"]:
+    def covariance(self, x: PointsLike) -> Float[Tensor, "n n"]:
         """The joint covariance of the rows."""
         return self.posterior.covariance(append_label(x, self.index))

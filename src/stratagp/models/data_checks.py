@@ -11,6 +11,7 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 from stratagp.kernels.base import as_tensor
+from stratagp.types import NumbersLike, PointsLike
 
 
 def check_data(
@@ -48,7 +49,7 @@ def check_points(kernel: Kernel, x: Any, columns: int | None = None) -> Any:
     return points
 
 
-def row_noise(model: Any, y: Float[Tensor, " n *q"], noise: Any = None) -> Tensor:
+def row_noise(model: Any, y: Float[Tensor, " n *q"], noise: NumbersLike | None = None) -> Tensor:
     """The noise variance of the model, or one for each row if ``noise`` is given."""
     if noise is None:
         return model.noise
@@ -64,7 +65,7 @@ def row_noise(model: Any, y: Float[Tensor, " n *q"], noise: Any = None) -> Tenso
     return given
 
 
-def refuse_contradictions(x: Any, y: Float[Tensor, " n *q"], noise: Tensor) -> None:
+def refuse_contradictions(x: PointsLike, y: Float[Tensor, " n *q"], noise: Tensor) -> None:
     """Refuse equal points with different targets and no noise: no function passes through both."""
     without = noise.detach() == 0
     if not isinstance(x, Tensor) or not without.any():

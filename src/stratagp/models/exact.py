@@ -21,6 +21,7 @@ from stratagp.models.memory import check_memory
 from stratagp.models.observed import ObservedProcess
 from stratagp.objectives.evidence import CovarianceOf, log_evidence, log_leave_one_out, residuals
 from stratagp.parameterised import Parameterised
+from stratagp.types import NumbersLike, PointsLike
 
 
 class ExactGP(ObservedProcess):
@@ -57,7 +58,7 @@ class ExactGP(ObservedProcess):
         check_column(column)
         return DerivativeProcess(self, column)
 
-    def log_evidence(self, x: Any, y: Any, noise: Any = None) -> Float[Tensor, ""]:
+    def log_evidence(self, x: PointsLike, y: NumbersLike, noise: NumbersLike | None = None) -> Float[Tensor, ""]:
         """``log p(y | x)``: the score of the hyperparameters. ``noise`` gives each row its own variance.
 
         ``y`` is ``n``, or ``n q`` for independent functions that share kernel and noise: the sum, from one factor.
@@ -66,31 +67,31 @@ class ExactGP(ObservedProcess):
         check_memory(len(y), "the evidence", 2.2, y.element_size())
         return log_evidence(self.kernel, self.mean, given, x, y)
 
-    def log_leave_one_out(self, x: Any, y: Any, noise: Any = None) -> Float[Tensor, ""]:
+    def log_leave_one_out(self, x: PointsLike, y: NumbersLike, noise: NumbersLike | None = None) -> Float[Tensor, ""]:
         """``Σ log p(yᵢ | y₋ᵢ)``: a score that is less sensitive to a wrong prior; ``y`` is ``n`` or ``n q``."""
         x, y, given = self._data(x, y, noise)
         check_memory(len(y), "the leave-one-out score", 7 if torch.is_grad_enabled() else 2, y.element_size())
         return log_leave_one_out(self.kernel, self.mean, given, x, y)
 
-    def log_posterior(self, x: Any, y: Any, noise: Any = None) -> Float[Tensor, ""]:
+    def log_posterior(self, x: PointsLike, y: NumbersLike, noise: NumbersLike | None = None) -> Float[Tensor, ""]:
         """``log p(y | x, θ) + log p(θ)``: the score to maximise if parameters have priors (MAP)."""
         return self.log_evidence(x, y, noise) + self.log_prior()
 
-    def condition(self, x: Any, y: Any, noise: Any = None) -> ExactPosterior:
+    def condition(self, x: Any, y: NumbersLike, noise: NumbersLike | None = None) -> ExactPosterior:
         """The process given observations; ``noise`` gives each row its own variance.
 
         The posterior keeps a copy of the process, so later training does not change it.
         """
         return self._posteriors(*self._data(x, y, noise, several=False))[0]
 
-    def condition_each(self, x: Any, y: Any, noise: Any = None) -> list[ExactPosterior]:
+    def condition_each(self, x: PointsLike, y: NumbersLike, noise: NumbersLike | None = None) -> list[ExactPosterior]:
         """A posterior for each column of ``y``, ``n q``: independent functions observed at the same points.
 
         The covariance is factored once, and the posteriors share the factor.
         """
         return self._posteriors(*self._data(x, y, noise))
 
-    def _posteriors(self, x: Any, y: Float[Tensor, " n *q"], noise: Tensor) -> list[ExactPosterior]:
+    def _posteriors(self, x: PointsLike, y: Float[Tensor, " n *q"], noise: Tensor) -> list[ExactPosterior]:
         check_memory(len(y), "conditioning", 2, y.element_size())
         with torch.no_grad():
             given = noise.expand(len(y))

@@ -16,7 +16,7 @@ from stratagp.linalg import cholesky
 from stratagp.models.data_checks import check_column, check_data, check_points, row_noise, wants_gradient
 from stratagp.models.memory import check_memory
 from stratagp.models.process import Process
-from stratagp.types import Gaussian
+from stratagp.types import Gaussian, PointsLike
 
 _CHUNK = 2**24  # entries of a cross-covariance held at once when predicting
 
@@ -42,20 +42,20 @@ class ExactPosterior(Process):
     factor: Float[Tensor, "n n"] = field(repr=False)
     alpha: Float[Tensor, " n"] = field(repr=False)
 
-    def mean(self, x: Any) -> Float[Tensor, " m"]:
+    def mean(self, x: PointsLike) -> Float[Tensor, " m"]:
         """``m(x) + k(x, X) α``."""
         return self._in_chunks(x, lambda rows: self.prior.mean(rows) + self.prior.kernel(rows, self.x) @ self.alpha)
 
-    def variance(self, x: Any) -> Float[Tensor, " m"]:
+    def variance(self, x: PointsLike) -> Float[Tensor, " m"]:
         """``k(x, x) − |L⁻¹ k(X, x)|²`` at each row."""
         return self.marginals(x).var[:, 0]
 
-    def marginals(self, x: Any) -> Gaussian:
+    def marginals(self, x: PointsLike) -> Gaussian:
         """Mean and variance at each row, as ``n 1``, from one cross-covariance."""
         belief = self.component(self.prior.kernel, x)
         return Gaussian(self._in_chunks(x, self.prior.mean)[:, None] + belief.mean, belief.var)
 
-    def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "m p"]:
+    def covariance(self, x: PointsLike, z: PointsLike | None = None) -> Float[Tensor, "m p"]:
         """``k(x, z) − (L⁻¹ k(X, x))ᵀ L⁻¹ k(X, z)``."""
         x, z = self._points(x), None if z is None else self._points(z)
         with torch.set_grad_enabled(wants_gradient(x, z)):
@@ -63,7 +63,7 @@ class ExactPosterior(Process):
             right = left if z is None else self._whiten(self.prior.kernel(self.x, z))
             return self.prior.kernel(x, z) - left.mT @ right
 
-    def component(self, kernel: Kernel, x: Any) -> Gaussian:
+    def component(self, kernel: Kernel, x: PointsLike) -> Gaussian:
         """The posterior of one additive part of the function, given by its kernel: an effect, a trend, a season.
 
         ``kernel`` is one of the summands of the model's kernel (``gp.kernel.parts``), or an effect of an additive
@@ -141,7 +141,7 @@ class ExactPosterior(Process):
             weights = torch.cholesky_solve(gap[:, None], self.factor).squeeze(-1)
         return lambda x: self._in_chunks(x, lambda rows: prior(rows) + self.prior.kernel(rows, self.x) @ weights)
 
-    def _mean_and_variance(self, kernel: Kernel, x: Any) -> Float[Tensor, "m 2"]:
+    def _mean_and_variance(self, kernel: Kernel, x: PointsLike) -> Float[Tensor, "m 2"]:
         cross = kernel(self.x, x)
         var = (kernel.diag(x) - self._whiten(cross).square().sum(0)).clamp_min(0)
         return torch.stack([cross.mT @ self.alpha, var], 1)
@@ -149,7 +149,7 @@ class ExactPosterior(Process):
     def _whiten(self, cross: Float[Tensor, "n p"]) -> Float[Tensor, "n p"]:
         return torch.linalg.solve_triangular(self.factor, cross, upper=False)
 
-    def _points(self, x: Any) -> Any:
+    def _points(self, x: PointsLike) -> Any:
         return check_points(self.prior.kernel, x, self.x.shape[1] if isinstance(self.x, Tensor) else None)
 
     def _in_chunks(self, x: Any, answer: Callable[[Any], Tensor]) -> Tensor:
@@ -176,15 +176,15 @@ class DerivativeProcess(Process):
         self.process, self.column = process, column
         self.joint = process.with_slopes()
 
-    def mean(self, x: Any) -> Float[Tensor, " n"]:
+    def mean(self, x: PointsLike) -> Float[Tensor, " n"]:
         """``E ∂f(x)/∂x_column``, including the slope of the prior mean."""
         return self.joint.mean(self._label(x))
 
-    def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "n m"]:
+    def covariance(self, x: PointsLike, z: PointsLike | None = None) -> Float[Tensor, "n m"]:
         """``∂² cov(f(x), f(z)) / ∂x_column ∂z_column``."""
         return self.joint.covariance(self._label(x), None if z is None else self._label(z))
 
-    def variance(self, x: Any) -> Float[Tensor, " n"]:
+    def variance(self, x: PointsLike) -> Float[Tensor, " n"]:
         """``var ∂f(x)/∂x_column`` at each row."""
         return self.joint.variance(self._label(x))
 
@@ -193,10 +193,10 @@ class DerivativeProcess(Process):
         function = self.process.draw(n_features, generator)
         return lambda x: slopes_of(function, self._checked(x))[:, self.column]
 
-    def _label(self, x: Any) -> Float[Tensor, "n columns"]:
+    def _label(self, x: PointsLike) -> Float[Tensor, "n columns"]:
         return with_derivatives(self._checked(x), self.column + 1)
 
-    def _checked(self, x: Any) -> Float[Tensor, "n d"]:
+    def _checked(self, x: PointsLike) -> Float[Tensor, "n d"]:
         points = self.process._points(x)
         check_column(self.column, points.shape[1])
         return points

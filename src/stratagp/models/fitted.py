@@ -17,6 +17,7 @@ from stratagp.likelihoods import Likelihood
 from stratagp.parameterised import Parameterised
 from stratagp.predictive import Classes, Predictive
 from stratagp.training.criterion import Criterion
+from stratagp.types import PointsLike
 
 _ROWS = 4096  # predicted at once
 
@@ -77,14 +78,14 @@ class Fitted(ABC):
             yield self.predictive(x[start : start + _ROWS], of)
 
     @abstractmethod
-    def function(self, x: Any) -> Float[np.ndarray, "n q"]:
+    def function(self, x: PointsLike) -> Float[np.ndarray, "n q"]:
         """The expected latent functions, without their variance if that costs extra."""
 
-    def draw(self, x: Any, n_samples: int, of: str, generator: torch.Generator) -> Float[np.ndarray, "s n q"]:
+    def draw(self, x: PointsLike, n_samples: int, of: str, generator: torch.Generator) -> Float[np.ndarray, "s n q"]:
         """Joint draws at rows ``x``."""
         raise InputError("this model cannot draw rows jointly")
 
-    def joint(self, x: Any, of: str) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n n q"]]:
+    def joint(self, x: PointsLike, of: str) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n n q"]]:
         """Mean and joint covariance at rows ``x``, for each target."""
         raise InputError("return_cov needs a Gaussian process with Gaussian noise: use sample_y")
 

@@ -25,7 +25,7 @@ from stratagp.predictive import Classes, LocationScale, Observed, Predictive
 from stratagp.training.devices import as_numpy
 from stratagp.training.lbfgs import Result
 from stratagp.training.loop import History
-from stratagp.types import Gaussian
+from stratagp.types import Gaussian, PointsLike
 
 _NODES = 256  # at which moments of probabilities are taken
 _JOINT = 2000  # rows up to which draws are from the joint covariance
@@ -38,16 +38,16 @@ class OneFunction:
     chain: StochasticGP
     index: int
 
-    def mean(self, x: Any) -> Float[Tensor, " n"]:
+    def mean(self, x: PointsLike) -> Float[Tensor, " n"]:
         """The expected function at each row."""
         return self.chain.marginals(x).mean[:, self.index]
 
-    def marginals(self, x: Any) -> Gaussian:
+    def marginals(self, x: PointsLike) -> Gaussian:
         """Mean and variance at each row, as ``n 1``."""
         belief = self.chain.marginals(x)
         return Gaussian(belief.mean[:, [self.index]], belief.var[:, [self.index]].clamp_min(0))
 
-    def covariance(self, x: Any) -> Float[Tensor, "n n"]:
+    def covariance(self, x: PointsLike) -> Float[Tensor, "n n"]:
         """The joint covariance of the rows."""
         return self.chain.covariance(x)[self.index]
 
@@ -102,7 +102,7 @@ class ChainModel(Fitted):
         )
         return self._answer(Observed(self.chain.observed, len(x), beliefs, moments), of)
 
-    def predictives(self, x: Any, of: str = "y") -> Iterator[Predictive | Classes]:
+    def predictives(self, x: PointsLike, of: str = "y") -> Iterator[Predictive | Classes]:
         """Some rows after others, which share what is factored once."""
         for observed in self.chain.observations(x):
             yield self._answer(observed, of)
@@ -116,7 +116,7 @@ class ChainModel(Fitted):
             return LocationScale(observed.mean[None], observed.var[None], np.zeros(1))
         return observed
 
-    def function(self, x: Any) -> Float[np.ndarray, "n q"]:
+    def function(self, x: PointsLike) -> Float[np.ndarray, "n q"]:
         """The expected scores."""
         return as_numpy(self.chain.observed.latent(self.chain.marginals(x)).mean)
 
@@ -161,7 +161,7 @@ class ChainModel(Fitted):
                 return as_numpy(chain.observed.latent(Gaussian(functions, zero)).mean)
             return np.stack([as_numpy(chain.likelihood.sample(f, generator)) for f in functions])
 
-    def class_scores(self, x: Any) -> Gaussian:
+    def class_scores(self, x: PointsLike) -> Gaussian:
         """Mean and variance of the score of each class; ``−f`` beside ``f`` where two classes have one."""
         self._refuse_ordered()
         belief = self.chain.observed.latent(self.chain.marginals(x))
@@ -169,7 +169,7 @@ class ChainModel(Fitted):
             return belief
         return Gaussian(torch.cat([-belief.mean, belief.mean], 1), belief.var.expand(-1, 2))
 
-    def class_moments(self, x: Any) -> Gaussian:
+    def class_moments(self, x: PointsLike) -> Gaussian:
         """Mean and variance of the probability of each class, over the latent functions."""
         self._refuse_ordered()
         belief = self.chain.marginals(x)

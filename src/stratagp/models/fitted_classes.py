@@ -19,7 +19,7 @@ from stratagp.objectives.sites import WarmStart
 from stratagp.parameterised import Parameterised
 from stratagp.predictive import Classes, LocationScale
 from stratagp.training.devices import as_numpy
-from stratagp.types import Gaussian
+from stratagp.types import Gaussian, PointsLike
 
 if TYPE_CHECKING:
     pass
@@ -62,11 +62,11 @@ class ClassModel(Fitted):
         """What is believed under the values that the prior has now."""
 
     @abstractmethod
-    def probabilities(self, posterior: Any, x: Any) -> Float[Tensor, "n c"]:
+    def probabilities(self, posterior: Any, x: PointsLike) -> Float[Tensor, "n c"]:
         """The probability of each class, by one posterior."""
 
     @abstractmethod
-    def latent(self, posterior: Any, x: Any) -> Gaussian:
+    def latent(self, posterior: Any, x: PointsLike) -> Gaussian:
         """The latent functions, by one posterior."""
 
     @property
@@ -90,7 +90,7 @@ class ClassModel(Fitted):
         mean, var = (np.stack([as_numpy(belief[i]) for belief in found]) for i in range(2))
         return LocationScale(mean, var, even)
 
-    def function(self, x: Any) -> Float[np.ndarray, "n q"]:
+    def function(self, x: PointsLike) -> Float[np.ndarray, "n q"]:
         """The expected latent functions."""
         return as_numpy(torch.stack([self.latent(posterior, x).mean for posterior in self.draws]).mean(0))
 
@@ -106,12 +106,12 @@ class BinaryModel(ClassModel):
         """The posterior of the latent function."""
         return self.prior.condition(self.data.x, self.data.codes)
 
-    def probabilities(self, posterior: BinaryPosterior, x: Any) -> Float[Tensor, "n c"]:
+    def probabilities(self, posterior: BinaryPosterior, x: PointsLike) -> Float[Tensor, "n c"]:
         """``1 − p`` and ``p``."""
         second = posterior.probabilities(x, self.method)
         return torch.stack([1 - second, second], 1)
 
-    def latent(self, posterior: BinaryPosterior, x: Any) -> Gaussian:
+    def latent(self, posterior: BinaryPosterior, x: PointsLike) -> Gaussian:
         """The latent function."""
         return posterior.marginals(x)
 
@@ -128,12 +128,12 @@ class OneAgainstRestModel(ClassModel):
         """One posterior for each class."""
         return [self.prior.condition(self.data.x, self.data.codes == c) for c in range(self.n_classes)]
 
-    def probabilities(self, posterior: list[BinaryPosterior], x: Any) -> Float[Tensor, "n c"]:
+    def probabilities(self, posterior: list[BinaryPosterior], x: PointsLike) -> Float[Tensor, "n c"]:
         """Normalised to sum to one."""
         each = torch.stack([one.probabilities(x, self.method) for one in posterior], 1)
         return each / each.sum(1, keepdim=True)
 
-    def latent(self, posterior: list[BinaryPosterior], x: Any) -> Gaussian:
+    def latent(self, posterior: list[BinaryPosterior], x: PointsLike) -> Gaussian:
         """The latent function of each class."""
         found = [one.marginals(x) for one in posterior]
         return Gaussian(torch.cat([each.mean for each in found], 1), torch.cat([each.var for each in found], 1))
@@ -150,11 +150,11 @@ class SoftmaxModel(ClassModel):
         """The posterior of all latent functions."""
         return self.prior.condition(self.data.x, self.data.codes)
 
-    def probabilities(self, posterior: MulticlassPosterior, x: Any) -> Float[Tensor, "n c"]:
+    def probabilities(self, posterior: MulticlassPosterior, x: PointsLike) -> Float[Tensor, "n c"]:
         """The softmax averaged over the latent functions."""
         return posterior.probabilities(x)
 
-    def latent(self, posterior: MulticlassPosterior, x: Any) -> Gaussian:
+    def latent(self, posterior: MulticlassPosterior, x: PointsLike) -> Gaussian:
         """The latent function of each class."""
         return posterior.marginals(x)
 

@@ -24,7 +24,7 @@ from stratagp.predictive import LocationScale
 from stratagp.training.checkpoint import all_tensors
 from stratagp.training.devices import as_numpy
 from stratagp.training.world import World
-from stratagp.types import Gaussian
+from stratagp.types import Gaussian, PointsLike
 
 if TYPE_CHECKING:
     pass
@@ -48,7 +48,7 @@ class TargetPosterior:
         """The expected noise variance at each row."""
         return self.process.noise(x) if self.noise is None else self.noise.expand(len(x))
 
-    def components(self, x: Any, of: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def components(self, x: PointsLike, of: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Means and variances ``k n`` and log weights ``k``; noise that is uncertain makes several components."""
         mean, var = (part[:, 0] for part in self.process.marginals(x))
         if of == "f":
@@ -60,7 +60,7 @@ class TargetPosterior:
         noise = (log_noise.mean + log_noise.var.sqrt() * nodes.mT).exp().mT
         return as_numpy(mean.expand(noise.shape)), as_numpy(var + noise), as_numpy(log_weights)
 
-    def joint(self, x: Any, of: str) -> tuple[Float[Tensor, " n"], Float[Tensor, "n n"]]:
+    def joint(self, x: PointsLike, of: str) -> tuple[Float[Tensor, " n"], Float[Tensor, "n n"]]:
         """Mean and joint covariance of the rows."""
         mean, cov = self.process.mean(x), self.process.covariance(x)
         cov = 0.5 * (cov + cov.mT)
@@ -133,12 +133,12 @@ class ProcessModel(Fitted):
         log_weights = np.concatenate([row[0][2] for row in stacked]) - np.log(len(stacked))
         return LocationScale(means, variances, log_weights, self.draws[0][0].dof)
 
-    def function(self, x: Any) -> Float[np.ndarray, "n q"]:
+    def function(self, x: PointsLike) -> Float[np.ndarray, "n q"]:
         """The expected function of each target: no variance is computed."""
         each = [torch.stack([target.process.mean(x) for target in targets], -1) for targets in self.draws]
         return as_numpy(torch.stack(each).mean(0))
 
-    def joint(self, x: Any, of: str) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n n q"]]:
+    def joint(self, x: PointsLike, of: str) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n n q"]]:
         """Mean and joint covariance, by the law of total covariance over the hyperparameters."""
         mean, second, cov = np.zeros(()), np.zeros(()), np.zeros(())
         for targets in self.draws:
@@ -164,7 +164,7 @@ class ProcessModel(Fitted):
         return drawn
 
     def _functions(
-        self, targets: list[TargetPosterior], x: Any, n_samples: int, generator: torch.Generator
+        self, targets: list[TargetPosterior], x: PointsLike, n_samples: int, generator: torch.Generator
     ) -> Float[Tensor, "s n q"]:
         """Joint draws of the functions; those of different targets are independent."""
         joints = [(*target.joint(x, "f"), target.dof) for target in targets]
@@ -177,7 +177,7 @@ class ProcessModel(Fitted):
         found = [each.leave_one_out() for each in self.exact_posteriors("leave_one_out")[0]]
         return tuple(as_numpy(torch.cat([each[i] for each in found], 1)) for i in (0, 1))  # type: ignore[return-value]
 
-    def component(self, part: int, x: Any) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n q"]]:
+    def component(self, part: int, x: PointsLike) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n q"]]:
         """Mean and variance of what one summand of the kernel contributes."""
         found = []
         for posteriors in self.exact_posteriors("predict_component"):

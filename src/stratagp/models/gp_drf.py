@@ -31,6 +31,7 @@ from stratagp.training.batches import Batches, BatchStream, Streamed, total_step
 from stratagp.training.loop import History
 from stratagp.training.schedules import Schedule, cosine
 from stratagp.training.world import World
+from stratagp.types import NumbersLike, PointsLike
 
 KERNELS = {"rbf": lambda: RBF(ard=True), "arc-cosine": lambda: ArcCosine(degree=1, bias=1.0, ard=True)}
 
@@ -128,8 +129,8 @@ def gp_drf(
 
 def fit_drf(
     model: Chain,
-    x: Any,
-    y: Any,
+    x: PointsLike,
+    y: NumbersLike,
     epochs: int | None = None,
     steps: int | None = None,
     frequencies_after: float = 0.0,

@@ -23,7 +23,7 @@ from stratagp.objectives.heteroscedastic import NoiseBelief, heteroscedastic_bou
 from stratagp.objectives.sites import WarmStart
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value, positive
-from stratagp.types import Gaussian
+from stratagp.types import Gaussian, NumbersLike, PointsLike
 
 
 class HeteroscedasticGP(Parameterised):
@@ -59,7 +59,7 @@ class HeteroscedasticGP(Parameterised):
         self.kernel, self.noise_kernel, self.mean = kernel, noise_kernel, function.mean
         self.noise = positive(noise, name="noise")
 
-    def log_evidence(self, x: Any, y: Any, start: WarmStart | None = None) -> Float[Tensor, ""]:
+    def log_evidence(self, x: PointsLike, y: NumbersLike, start: WarmStart | None = None) -> Float[Tensor, ""]:
         """A lower bound on ``log p(y | x)``, the best for a Gaussian ``q(g)``: the score of the hyperparameters.
 
         ``start`` stores where the iteration ended, so that the next call with the same data begins there.
@@ -72,11 +72,11 @@ class HeteroscedasticGP(Parameterised):
             start.state = belief
         return value
 
-    def log_posterior(self, x: Any, y: Any, start: WarmStart | None = None) -> Float[Tensor, ""]:
+    def log_posterior(self, x: PointsLike, y: NumbersLike, start: WarmStart | None = None) -> Float[Tensor, ""]:
         """The bound plus ``log p(θ)``: the score to maximise if parameters have priors (MAP)."""
         return self.log_evidence(x, y, start) + self.log_prior()
 
-    def condition(self, x: Any, y: Any) -> HeteroscedasticPosterior:
+    def condition(self, x: PointsLike, y: NumbersLike) -> HeteroscedasticPosterior:
         """Both processes given the observations.
 
         Each is an exact posterior: that of ``f`` given noise ``ρ``, that of ``g`` given pseudo-observations
@@ -94,7 +94,7 @@ class HeteroscedasticGP(Parameterised):
             function.condition(x, y, noise=belief.noise), log_variance.condition(x, pseudo, noise=1 / precision)
         )
 
-    def _bound(self, x: Any, y: Tensor, earlier: NoiseBelief | None) -> tuple[Tensor, NoiseBelief]:
+    def _bound(self, x: PointsLike, y: Tensor, earlier: NoiseBelief | None) -> tuple[Tensor, NoiseBelief]:
         check_memory(len(y), "heteroscedastic regression", 5, y.element_size())
         names = CovarianceOf(self.kernel), CovarianceOf(self.noise_kernel)
         residual = y - self.mean(x)
@@ -115,19 +115,19 @@ class HeteroscedasticPosterior(Process):
     function: ExactPosterior
     log_variance: ExactPosterior
 
-    def mean(self, x: Any) -> Float[Tensor, " n"]:
+    def mean(self, x: PointsLike) -> Float[Tensor, " n"]:
         """The expected function at each row."""
         return self.function.mean(x)
 
-    def variance(self, x: Any) -> Float[Tensor, " n"]:
+    def variance(self, x: PointsLike) -> Float[Tensor, " n"]:
         """``var f(x)`` at each row; add :meth:`noise` for observations."""
         return self.function.variance(x)
 
-    def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "n m"]:
+    def covariance(self, x: PointsLike, z: PointsLike | None = None) -> Float[Tensor, "n m"]:
         """``cov(f(x), f(z))``."""
         return self.function.covariance(x, z)
 
-    def marginals(self, x: Any) -> Gaussian:
+    def marginals(self, x: PointsLike) -> Gaussian:
         """Mean and variance of the function at each row, as ``n 1``; add :meth:`noise` for observations."""
         return self.function.marginals(x)
 
@@ -135,16 +135,16 @@ class HeteroscedasticPosterior(Process):
         """One function by Matheron's rule."""
         return self.function.draw(n_features, generator)
 
-    def log_noise(self, x: Any) -> Gaussian:
+    def log_noise(self, x: PointsLike) -> Gaussian:
         """Mean and variance of ``g``, the log noise variance, at each row, as ``n 1``."""
         return self.log_variance.marginals(x)
 
-    def noise(self, x: Any) -> Float[Tensor, " n"]:
+    def noise(self, x: PointsLike) -> Float[Tensor, " n"]:
         """The expected noise variance at each row, ``E exp(g) = exp(m + v/2)``."""
         belief = self.log_noise(x)
         return (belief.mean + 0.5 * belief.var).exp().squeeze(-1)
 
-    def log_predictive(self, x: Any, y: Any) -> Float[Tensor, " n"]:
+    def log_predictive(self, x: PointsLike, y: NumbersLike) -> Float[Tensor, " n"]:
         """``log p(yᵢ | data) = log E N(yᵢ; mean, var f + exp(g))``, the expectation over ``g`` by quadrature."""
         x, y = check_data(self.function.prior.kernel, x, y)
         belief, log_noise = self.marginals(x), self.log_noise(x)

@@ -28,6 +28,7 @@ from stratagp.models.observed import ObservedProcess
 from stratagp.models.row_blocks import RowBlocks
 from stratagp.models.solver import ROUGH, Solver
 from stratagp.training.progress import log
+from stratagp.types import NumbersLike, PointsLike
 
 _USELESS = 0.95  # residual: that of zeros is 1, and anything near it predicts as if there were no data
 
@@ -80,8 +81,8 @@ class IterativeGP(ObservedProcess):
 
     def fit(
         self,
-        x: Any,
-        y: Any,
+        x: PointsLike,
+        y: NumbersLike,
         noises: Callable[[], list[Tensor]] | None = None,
         steps: int = 10,
         rate: float = 0.1,
@@ -121,15 +122,15 @@ class IterativeGP(ObservedProcess):
         climber.zero_grad()
         return history
 
-    def blocks(self, x: Any) -> RowBlocks:
+    def blocks(self, x: PointsLike) -> RowBlocks:
         """``k(x, x)`` with the kernel's current values, for all targets observed at ``x``."""
         return RowBlocks(copy.deepcopy(self.kernel).requires_grad_(False), check_points(self.kernel, x))
 
     def evidence(
         self,
-        x: Any,
-        y: Any,
-        noise: Any = None,
+        x: PointsLike,
+        y: NumbersLike,
+        noise: NumbersLike | None = None,
         generator: torch.Generator | None = None,
         blocks: RowBlocks | None = None,
     ) -> Estimate:
@@ -140,11 +141,15 @@ class IterativeGP(ObservedProcess):
             residual = y - self.mean(x)
             return self._solved(self._solver(x, given.expand(len(y)), blocks), residual, generator)[0]
 
-    def log_evidence(self, x: Any, y: Any, noise: Any = None, blocks: RowBlocks | None = None) -> Float[Tensor, ""]:
+    def log_evidence(
+        self, x: PointsLike, y: NumbersLike, noise: NumbersLike | None = None, blocks: RowBlocks | None = None
+    ) -> Float[Tensor, ""]:
         """``log p(y | x)``, estimated from fixed random columns, without a gradient (:meth:`fit` has one)."""
         return torch.tensor(self.evidence(x, y, noise, blocks=blocks).value, dtype=torch.float64)
 
-    def condition(self, x: Any, y: Any, noise: Any = None, blocks: RowBlocks | None = None) -> IterativePosterior:
+    def condition(
+        self, x: PointsLike, y: NumbersLike, noise: NumbersLike | None = None, blocks: RowBlocks | None = None
+    ) -> IterativePosterior:
         """The process given observations; warns if the tolerance was missed, raises if the solve failed.
 
         Arguments:
@@ -176,12 +181,14 @@ class IterativeGP(ObservedProcess):
             stacklevel=3,
         )
 
-    def _data(self, x: Any, y: Any, noise: Any, several: bool = True) -> tuple[Any, Tensor, Tensor]:
+    def _data(
+        self, x: PointsLike, y: NumbersLike, noise: NumbersLike | None, several: bool = True
+    ) -> tuple[Any, Tensor, Tensor]:
         x, y, given = super()._data(x, y, noise, several)
         _refuse_no_noise(given)
         return x, y, given
 
-    def _solver(self, x: Any, noise: Float[Tensor, " n"], blocks: RowBlocks | None = None) -> Solver:
+    def _solver(self, x: PointsLike, noise: Float[Tensor, " n"], blocks: RowBlocks | None = None) -> Solver:
         return Solver(blocks or RowBlocks(self.kernel, x), noise.detach(), self.rank, self.most)
 
     def _solved(
@@ -199,7 +206,12 @@ class IterativeGP(ObservedProcess):
         return Estimate(float(value), error), found.x, near
 
     def _climb(
-        self, x: Any, y: Float[Tensor, "n q"], noises: list[Tensor], generator: torch.Generator, moving: list[Any]
+        self,
+        x: PointsLike,
+        y: Float[Tensor, "n q"],
+        noises: list[Tensor],
+        generator: torch.Generator,
+        moving: list[Any],
     ) -> Estimate:
         """The evidence of all targets; adds its slope to the parameters' gradients."""
         blocks, estimates, sides, rest = RowBlocks(self.kernel, x), [], [], y.new_zeros(())

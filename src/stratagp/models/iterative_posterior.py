@@ -16,6 +16,7 @@ from stratagp.errors import ConvergenceWarning
 from stratagp.models.data_checks import check_points
 from stratagp.models.process import Process
 from stratagp.models.solver import Bounded, Solver
+from stratagp.types import PointsLike
 
 if TYPE_CHECKING:
     from stratagp.models.iterative import IterativeGP
@@ -48,13 +49,13 @@ class IterativePosterior(Process):
         """Everything but the solver, whose matrix has n² numbers; it is rebuilt on demand."""
         return {name: value for name, value in vars(self).items() if name != "solver"}
 
-    def mean(self, x: Any) -> Float[Tensor, " m"]:
+    def mean(self, x: PointsLike) -> Float[Tensor, " m"]:
         """``m(x) + k(x, X) α``."""
         with torch.no_grad():
             parts = [self.prior.mean(rows) + self.prior.kernel(rows, self.x) @ self.alpha for rows in self._chunks(x)]
             return torch.cat(parts)
 
-    def variance(self, x: Any) -> Float[Tensor, " m"]:
+    def variance(self, x: PointsLike) -> Float[Tensor, " m"]:
         """``k(x, x) − k(x, X) C⁻¹ k(X, x)`` at each row, too large by at most a hundredth of the least noise.
 
         Warns if conjugate gradients did not get that far.
@@ -62,7 +63,7 @@ class IterativePosterior(Process):
         with torch.no_grad():
             return torch.cat([self._variance(rows) for rows in self._chunks(x)])
 
-    def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "m p"]:
+    def covariance(self, x: PointsLike, z: PointsLike | None = None) -> Float[Tensor, "m p"]:
         """``k(x, z) − k(x, X) C⁻¹ k(X, z)``, with second-order errors like those of variances.
 
         With ``B = k(X, x)`` and ``U ≈ C⁻¹B`` it is ``K − BᵀU − Uᵀ(B − CU) = K − BᵀC⁻¹B + (U − C⁻¹B)ᵀC(U − C⁻¹B)``,
@@ -90,11 +91,11 @@ class IterativePosterior(Process):
             [prior(rows) + self.prior.kernel(rows, self.x) @ weights for rows in self._chunks(x)]
         )
 
-    def _variance(self, x: Any) -> Float[Tensor, " m"]:
+    def _variance(self, x: PointsLike) -> Float[Tensor, " m"]:
         found = self._solve(self.prior.kernel(self.x, x))
         return (self.prior.kernel.diag(x) - found.quadratic()).clamp_min(0)
 
-    def _columns(self, x: Any) -> tuple[Float[Tensor, "n m"], Float[Tensor, "n m"], Float[Tensor, "n m"]]:
+    def _columns(self, x: PointsLike) -> tuple[Float[Tensor, "n m"], Float[Tensor, "n m"], Float[Tensor, "n m"]]:
         """``B = k(X, x)``, ``U ≈ C⁻¹B`` and the residual ``B − C U``."""
         parts = [self._solve(part) for part in self.prior.kernel(self.x, x).split(_COLUMNS, 1)]
         b, u, left = (torch.cat(each, 1) for each in zip(*(part[:3] for part in parts), strict=True))
@@ -115,7 +116,7 @@ class IterativePosterior(Process):
             )
         return found
 
-    def _points(self, x: Any) -> Any:
+    def _points(self, x: PointsLike) -> Any:
         return check_points(self.prior.kernel, x, self.x.shape[1] if isinstance(self.x, Tensor) else None)
 
     def _chunks(self, x: Any) -> list[Any]:

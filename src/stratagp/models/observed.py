@@ -16,6 +16,7 @@ from stratagp.models.data_checks import check_data, check_points, refuse_contrad
 from stratagp.models.process import Process
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value, positive
+from stratagp.types import NumbersLike, PointsLike
 
 
 class ObservedProcess(Parameterised, Process):
@@ -40,11 +41,11 @@ class ObservedProcess(Parameterised, Process):
         else:
             self.noise = positive(noise, name="noise")
 
-    def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "n m"]:
+    def covariance(self, x: PointsLike, z: PointsLike | None = None) -> Float[Tensor, "n m"]:
         """``k(x, z)``."""
         return self.kernel(x, z)
 
-    def variance(self, x: Any) -> Float[Tensor, " n"]:
+    def variance(self, x: PointsLike) -> Float[Tensor, " n"]:
         """``k(x, x)`` at each row."""
         return self.kernel.diag(x)
 
@@ -52,13 +53,15 @@ class ObservedProcess(Parameterised, Process):
         """One function from the prior: ``m(x) + φ(x)w`` with ``w ~ N(0, I)``; its first call fixes the columns."""
         return _PriorFunction(self, n_features, generator)
 
-    def _data(self, x: Any, y: Any, noise: Any, several: bool = True) -> tuple[Any, Float[Tensor, " n *q"], Tensor]:
+    def _data(
+        self, x: Any, y: NumbersLike, noise: NumbersLike | None, several: bool = True
+    ) -> tuple[Any, Float[Tensor, " n *q"], Tensor]:
         x, y = check_data(self.kernel, x, y, several=several)
         given = row_noise(self, y, noise)
         refuse_contradictions(x, y, given)
         return x, y, given
 
-    def _points(self, x: Any) -> Any:
+    def _points(self, x: PointsLike) -> Any:
         return check_points(self.kernel, x)
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.linalg import root
-from stratagp.types import Gaussian
+from stratagp.types import Gaussian, PointsLike
 
 
 class Process(ABC):
@@ -30,11 +30,11 @@ class Process(ABC):
     """``mean(x)``: the expected function at each row, ``n``."""
 
     @abstractmethod
-    def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "n m"]:
+    def covariance(self, x: PointsLike, z: PointsLike | None = None) -> Float[Tensor, "n m"]:
         """``cov(f(x), f(z))``, or of ``f(x)`` with itself without ``z``."""
 
     @abstractmethod
-    def variance(self, x: Any) -> Float[Tensor, " n"]:
+    def variance(self, x: PointsLike) -> Float[Tensor, " n"]:
         """``var f(x)`` at each row, without the joint covariance."""
 
     @abstractmethod
@@ -45,12 +45,12 @@ class Process(ABC):
         grows.
         """
 
-    def marginals(self, x: Any) -> Gaussian:
+    def marginals(self, x: PointsLike) -> Gaussian:
         """Mean and variance at each row, as ``n 1``."""
         return Gaussian(self.mean(x)[:, None], self.variance(x)[:, None])
 
     def sample(
-        self, x: Any, n_samples: int = 1, method: str = "cholesky", generator: torch.Generator | None = None
+        self, x: PointsLike, n_samples: int = 1, method: str = "cholesky", generator: torch.Generator | None = None
     ) -> Float[Tensor, "s n"]:
         """Joint draws of ``f`` at the rows of ``x``: exact, from a root of the covariance.
 

@@ -37,6 +37,7 @@ from stratagp.models.chain import Chain, columns
 from stratagp.objectives.expected import Sums, collapsed, optimal, sums
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value, positive, real
+from stratagp.types import NumbersLike, PointsLike
 
 _JITTER = 1e-6  # of the inducing values, relative to their variance
 
@@ -76,11 +77,11 @@ class RandomInputGP(Parameterised):
         self.mean = Zero() if mean is None else mean
         self.noise = positive(noise, name="noise")
 
-    def log_evidence(self, x: Any, y: Any) -> Float[Tensor, ""]:
+    def log_evidence(self, x: PointsLike, y: NumbersLike) -> Float[Tensor, ""]:
         """A lower bound on ``log p(y | x)``: the score of everything learnt."""
         return collapsed(self.sums(x, y), inducing_factor(self.kernel, self.z), self.noise) - self.inputs.kl()
 
-    def sums(self, x: Any, y: Any) -> Sums:
+    def sums(self, x: PointsLike, y: NumbersLike) -> Sums:
         """The sums over rows that the bound needs."""
         x, y = (as_tensor(part, name).double() for part, name in ((x, "x"), (y, "y")))
         if len(x) != len(y):
@@ -90,7 +91,7 @@ class RandomInputGP(Parameterised):
             raise InputError("inputs must give moments, not samples: use Stack(…, propagate='moments')")
         return sums(self.kernel, self.z, self.mean, belief, columns(y))
 
-    def condition(self, x: Any, y: Any) -> Chain:
+    def condition(self, x: PointsLike, y: NumbersLike) -> Chain:
         """The chain of layers for predictions, with the belief about inducing values that attains the bound."""
         with torch.no_grad():
             seen = self.sums(x, y)

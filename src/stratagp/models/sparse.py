@@ -18,7 +18,7 @@ from stratagp.models.data_checks import check_data, check_points, row_noise
 from stratagp.objectives.collapsed import check_inducing, fitc, fitc_noise, project, sgpr, upper_bound
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value, positive, real
-from stratagp.types import Gaussian
+from stratagp.types import Gaussian, NumbersLike, PointsLike
 
 _BOUNDS = {"sgpr": sgpr, "fitc": fitc}
 
@@ -65,7 +65,7 @@ class SparseGP(Parameterised):
         self.noise = positive(noise, name="noise")
         self.bound, self.chunk = bound, chunk
 
-    def log_evidence(self, x: Any, y: Any, noise: Any = None) -> Float[Tensor, ""]:
+    def log_evidence(self, x: PointsLike, y: NumbersLike, noise: NumbersLike | None = None) -> Float[Tensor, ""]:
         """The chosen score of hyperparameters and inducing points: a lower bound on ``log p(y | x)`` for "sgpr".
 
         ``noise`` gives each row its own variance.
@@ -73,12 +73,12 @@ class SparseGP(Parameterised):
         x, y = self._check(x, y)
         return _BOUNDS[self.bound](self.kernel, self.z, self.mean, row_noise(self, y, noise), x, y, self.chunk)
 
-    def upper_bound(self, x: Any, y: Any, noise: Any = None) -> Float[Tensor, ""]:
+    def upper_bound(self, x: PointsLike, y: NumbersLike, noise: NumbersLike | None = None) -> Float[Tensor, ""]:
         """An upper bound on the exact ``log p(y | x)``; if it is far above SGPR's bound, ``m`` is too small."""
         x, y = self._check(x, y)
         return upper_bound(self.kernel, self.z, self.mean, row_noise(self, y, noise), x, y, self.chunk)
 
-    def condition(self, x: Any, y: Any, noise: Any = None) -> SparsePosterior:
+    def condition(self, x: PointsLike, y: NumbersLike, noise: NumbersLike | None = None) -> SparsePosterior:
         """The process given the observations, with the optimal Gaussian belief about the inducing values."""
         x, y = self._check(x, y)
         with torch.no_grad():
@@ -131,7 +131,7 @@ class SparsePosterior:
             rows = x.split(self.prior.chunk or max(1, CHUNK // len(self.z)))
             return torch.cat([self.prior.mean(part) + self.prior.kernel(part, self.z) @ weights for part in rows])
 
-    def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "n p"]:
+    def covariance(self, x: PointsLike, z: PointsLike | None = None) -> Float[Tensor, "n p"]:
         """``k(x, x') − aᵀa' + cᵀc'`` between all rows of ``x`` and ``z``, or of ``x`` with itself."""
         kernel = self.prior.kernel
         left = check_points(kernel, x)

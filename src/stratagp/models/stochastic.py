@@ -15,6 +15,7 @@ from stratagp.models.chain import Chain, table
 from stratagp.parameters import Parameter, Value
 from stratagp.posteriors import Posterior
 from stratagp.training.loop import rows
+from stratagp.types import PointsLike
 
 JITTER = {torch.float32: 3e-5, torch.float64: 1e-6}
 _NODES = 2**14  # functions × rows whose quadrature nodes are held at once
@@ -70,7 +71,7 @@ class StochasticGP(Chain):
         """The kernel of the latent functions."""
         return self.layer.kernel
 
-    def covariance(self, x: Any) -> Float[Tensor, "q n n"]:
+    def covariance(self, x: PointsLike) -> Float[Tensor, "q n n"]:
         """The joint covariance of all rows, for each latent function."""
         x = rows(table(x, "x"), slice(None), torch.float64)
         with torch.no_grad():

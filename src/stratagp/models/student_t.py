@@ -27,7 +27,7 @@ from stratagp.models.exact import ExactGP, ExactPosterior
 from stratagp.models.memory import check_memory
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value
-from stratagp.types import Gaussian
+from stratagp.types import Gaussian, NumbersLike, PointsLike
 
 
 class StudentTProcess(Parameterised):
@@ -67,14 +67,14 @@ class StudentTProcess(Parameterised):
         """The noise variance of the targets."""
         return self.gaussian.noise_parameter
 
-    def log_evidence(self, x: Any, y: Any) -> Float[Tensor, ""]:
+    def log_evidence(self, x: PointsLike, y: NumbersLike) -> Float[Tensor, ""]:
         """``log p(y | x)`` in closed form: the score of the hyperparameters, including dof."""
         x, y = check_data(self.kernel, x, y)
         check_memory(len(y), "the evidence", 2.2, y.element_size())
         gp = self.gaussian
         return student_log_density(y - gp.mean(x), gp.kernel(x), gp.noise, self.dof, "the covariance of the process")
 
-    def condition(self, x: Any, y: Any) -> StudentTPosterior:
+    def condition(self, x: PointsLike, y: NumbersLike) -> StudentTPosterior:
         """The process given observations."""
         posterior = self.gaussian.condition(x, y)
         with torch.no_grad():
@@ -100,15 +100,15 @@ class StudentTPosterior:
     dof: float
     scale: float
 
-    def mean(self, x: Any) -> Float[Tensor, " n"]:
+    def mean(self, x: PointsLike) -> Float[Tensor, " n"]:
         """The expected function at each row: that of the Gaussian process."""
         return self.gaussian.mean(x)
 
-    def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "n m"]:
+    def covariance(self, x: PointsLike, z: PointsLike | None = None) -> Float[Tensor, "n m"]:
         """The covariance of the function at the points."""
         return self.scale * self.gaussian.covariance(x, z)
 
-    def marginals(self, x: Any) -> Gaussian:
+    def marginals(self, x: PointsLike) -> Gaussian:
         """Mean and variance of the function at each row, as ``n 1``; add ``noise`` for observations."""
         belief = self.gaussian.marginals(x)
         return Gaussian(belief.mean, self.scale * belief.var)
@@ -118,7 +118,7 @@ class StudentTPosterior:
         """The noise variance of a new observation, rescaled like the process."""
         return self.scale * self.gaussian.prior.noise.detach()
 
-    def log_predictive(self, x: Any, y: Any) -> Float[Tensor, " n"]:
+    def log_predictive(self, x: PointsLike, y: NumbersLike) -> Float[Tensor, " n"]:
         """``log p(yᵢ | data)`` of new observations: Student t densities with ``dof`` degrees of freedom."""
         x, y = check_data(self.gaussian.prior.kernel, x, y)
         belief = self.marginals(x)

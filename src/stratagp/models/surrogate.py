@@ -19,7 +19,7 @@ from stratagp.kernels.base import as_tensor
 from stratagp.linalg.quasi_random import quasi_normal
 from stratagp.models.data_checks import refuse_missing
 from stratagp.models.exact import ExactPosterior
-from stratagp.types import Gaussian
+from stratagp.types import Gaussian, PointsLike
 
 _BLOCK = 256  # data rows in one half of a block of ψ₂
 _CHUNK = 2**22  # entries of ψ₂, or of sampled covariances, held at once
@@ -61,7 +61,7 @@ def predict_uncertain(posterior: ExactPosterior, q: Gaussian, method: str = "aut
         )
 
 
-def partial_dependence(posterior: Any, columns: Any, grid: Any, x: Any, max_rows: int = 200) -> Gaussian:
+def partial_dependence(posterior: Any, columns: Any, grid: Any, x: PointsLike, max_rows: int = 200) -> Gaussian:
     """The function of some columns after averaging over the others in the rows of ``x``.
 
         g(v) = 1/n Σᵢ f(xᵢ with xᵢ[columns] = v),   var g(v) = 1/n² Σᵢⱼ cov(f(·ᵢ), f(·ⱼ))
@@ -220,7 +220,7 @@ def _by_rows(q: Gaussian, step: int, moments: Callable[[Gaussian], Tensor]) -> F
 # --- partial dependence ---
 
 
-def _check_dependence(columns: Any, grid: Any, x: Any) -> tuple[Tensor, list[int], Float[Tensor, "g c"]]:
+def _check_dependence(columns: Any, grid: Any, x: PointsLike) -> tuple[Tensor, list[int], Float[Tensor, "g c"]]:
     x, values = as_tensor(x, "x").to(torch.float64), as_tensor(grid, "grid").to(torch.float64)
     if x.dim() != 2 or not len(x):
         raise InputError(f"x must have shape (n, d) with n ≥ 1, one point in each row, got {tuple(x.shape)}")

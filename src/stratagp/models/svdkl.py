@@ -31,6 +31,7 @@ from stratagp.training.batches import Streamed
 from stratagp.training.inducing_points import kmeans_points
 from stratagp.training.loop import History, train
 from stratagp.training.start import start_from_data
+from stratagp.types import NumbersLike, PointsLike
 
 _ROWS = 5000  # random rows; inducing points are centres of their features
 _CERTAINTY = 0.1  # initial standard deviation of whitened values
@@ -83,7 +84,7 @@ def svdkl(
 def inducing_dkl(
     features: Features,
     head: Mixed,
-    x: Any,
+    x: PointsLike,
     kernel: Kernel | None = None,
     n_inducing: int = 200,
     n_samples: int | None = None,
@@ -121,7 +122,7 @@ def inducing_dkl(
 
 
 def pretrain(
-    features: Features, head: Mixed, x: Any, y: Any, dtype: torch.dtype = torch.float32, **options: Any
+    features: Features, head: Mixed, x: PointsLike, y: NumbersLike, dtype: torch.dtype = torch.float32, **options: Any
 ) -> History:
     """Train a network alone, by the density of the targets given ``A h + b`` and the head's priors.
 

@@ -22,7 +22,7 @@ from stratagp.models.process import Process
 from stratagp.objectives.evidence import CovarianceOf
 from stratagp.objectives.vecchia import Conditionals, local_covariance, noisy, vecchia
 from stratagp.parameters import Parameter, Value
-from stratagp.types import Gaussian
+from stratagp.types import Gaussian, NumbersLike, PointsLike
 
 _CHUNK = 2**22  # numbers of the covariances that are held at once when predicting
 _KNOWN = 1e-8  # of the variance: how exactly values at new points are known to later ones of a joint distribution
@@ -86,7 +86,7 @@ class VecchiaGP(ObservedProcess):
         x, y, given = self._data(x, y, noise, several=False)
         return vecchia(self.kernel, given, x, y - self.mean(x), self.conditionals(x) if sets is None else sets)
 
-    def log_leave_one_out(self, x: Any, y: Any, noise: Any = None) -> Float[Tensor, ""]:
+    def log_leave_one_out(self, x: PointsLike, y: NumbersLike, noise: NumbersLike | None = None) -> Float[Tensor, ""]:
         """``Σ log p(yᵢ | y₋ᵢ)``, each row from the nearest of all others."""
         return self.log_evidence(x, y, noise, self.conditionals(self._points(x), others=True))
 
@@ -121,15 +121,15 @@ class VecchiaPosterior(Process):
     noise: Float[Tensor, " n"] = field(repr=False)
     n_neighbours: int = 100
 
-    def mean(self, x: Any) -> Float[Tensor, " b"]:
+    def mean(self, x: PointsLike) -> Float[Tensor, " b"]:
         """``m(x) + aᵀ(y − m)_{N(x)}`` with the weights ``a`` of the nearest rows."""
         return self.marginals(x).mean[:, 0]
 
-    def variance(self, x: Any) -> Float[Tensor, " b"]:
+    def variance(self, x: PointsLike) -> Float[Tensor, " b"]:
         """``k(x, x) − aᵀ k(N(x), x)`` at each row."""
         return self.marginals(x).var[:, 0]
 
-    def marginals(self, x: Any) -> Gaussian:
+    def marginals(self, x: PointsLike) -> Gaussian:
         """Mean and variance at each row, as ``n 1``."""
         x = self._points(x)
         with torch.set_grad_enabled(wants_gradient(x)):
@@ -137,7 +137,7 @@ class VecchiaPosterior(Process):
             mean = self.prior.mean(x) + torch.cat([part.mean for part in parts])
             return Gaussian(mean[:, None], torch.cat([part.var for part in parts])[:, None])
 
-    def covariance(self, x: Any, z: Any = None) -> Float[Tensor, "b p"]:
+    def covariance(self, x: PointsLike, z: PointsLike | None = None) -> Float[Tensor, "b p"]:
         """The joint covariance of new points, each given the nearest of the data and of the points before it.
 
         With the weights of earlier points in ``A`` and what is left in ``s``, ``f = A f + … + √s ε``, so that
@@ -216,5 +216,5 @@ class VecchiaPosterior(Process):
         step = max(1, _CHUNK // (min(self.n_neighbours, len(self.x)) + 1) ** 2)
         yield from values.split(step)
 
-    def _points(self, x: Any) -> Float[Tensor, "b d"]:
+    def _points(self, x: PointsLike) -> Float[Tensor, "b d"]:
         return check_points(self.prior.kernel, x, self.x.shape[1])

@@ -34,6 +34,7 @@ from stratagp.models.student_t import StudentTProcess
 from stratagp.objectives.evidence import CovarianceOf
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value
+from stratagp.types import PointsLike
 
 
 class CovariancePrior(Parameterised, ABC):
@@ -53,7 +54,7 @@ class CovariancePrior(Parameterised, ABC):
         """The kernel of the mean, without the noise."""
         return self.gaussian.kernel
 
-    def mean(self, x: Any) -> Float[Tensor, "n n"]:
+    def mean(self, x: PointsLike) -> Float[Tensor, "n n"]:
         """``E Σ = K``, at points in rows."""
         k = self.kernel(check_points(self.kernel, x))
         if not len(k):
@@ -61,18 +62,18 @@ class CovariancePrior(Parameterised, ABC):
         return k + self.gaussian.noise * torch.eye(len(k), dtype=k.dtype, device=k.device)
 
     @abstractmethod
-    def variance(self, x: Any) -> Float[Tensor, "n n"]:
+    def variance(self, x: PointsLike) -> Float[Tensor, "n n"]:
         """``var Σᵢⱼ``, entry by entry."""
 
     @abstractmethod
-    def log_density(self, sigma: Any, x: Any) -> Float[Tensor, "*s"]:
+    def log_density(self, sigma: Any, x: PointsLike) -> Float[Tensor, "*s"]:
         """``log p(Σ)`` of a matrix ``n n``, or of each in a batch."""
 
     @abstractmethod
     def _roots(self, k: Float[Tensor, "n n"], n_samples: int, generator: Generator | None) -> Float[Tensor, "s n r"]:
         """Draws of ``R`` with ``Σ = R Rᵀ``."""
 
-    def sample(self, x: Any, n_samples: int = 1, generator: Generator | None = None) -> Float[Tensor, "s n n"]:
+    def sample(self, x: PointsLike, n_samples: int = 1, generator: Generator | None = None) -> Float[Tensor, "s n n"]:
         """Draws of the matrix ``Σ``."""
         if n_samples < 1:
             raise InputError(f"n_samples must be at least 1, got {n_samples}")
@@ -81,7 +82,7 @@ class CovariancePrior(Parameterised, ABC):
             return roots @ roots.mT
 
     def sample_functions(
-        self, x: Any, n_samples: int = 1, n_functions: int = 1, generator: Generator | None = None
+        self, x: PointsLike, n_samples: int = 1, n_functions: int = 1, generator: Generator | None = None
     ) -> Float[Tensor, "s q n"]:
         """Draws of ``f | Σ ~ N(0, Σ)``: ``n_functions`` for each of ``n_samples`` draws of Σ.
 
@@ -126,12 +127,12 @@ class WishartProcess(CovariancePrior):
             raise InputError(f"dof must be a whole number ≥ 1, got {dof!r}")
         self.dof: int = int(dof)
 
-    def variance(self, x: Any) -> Float[Tensor, "n n"]:
+    def variance(self, x: PointsLike) -> Float[Tensor, "n n"]:
         """``(Kᵢⱼ² + Kᵢᵢ Kⱼⱼ)/ν``."""
         k = self.mean(x)
         return (k.square() + torch.outer(k.diagonal(), k.diagonal())) / self.dof
 
-    def log_density(self, sigma: Any, x: Any) -> Float[Tensor, "*s"]:
+    def log_density(self, sigma: Any, x: PointsLike) -> Float[Tensor, "*s"]:
         """``(ν − n − 1)/2 log|Σ| − ν/2 (tr(K⁻¹Σ) + log|K| − n log(ν/2)) − log Γₙ(ν/2)``, at ``n ≤ ν`` points."""
         k, dof = self.mean(x), self.dof
         n = len(k)
@@ -183,7 +184,7 @@ class InverseWishartProcess(CovariancePrior):
         noise = self.gaussian.parameter("noise") if "noise" in self.gaussian._modules else 0
         return StudentTProcess(self.kernel, noise=noise, dof=self.parameter("dof"))
 
-    def variance(self, x: Any) -> Float[Tensor, "n n"]:
+    def variance(self, x: PointsLike) -> Float[Tensor, "n n"]:
         """``(ν Kᵢⱼ² + (ν − 2) Kᵢᵢ Kⱼⱼ)/((ν − 1)(ν − 4))``, which is finite for ν > 4."""
         k, dof = self.mean(x), self.dof
         if not dof > 4:
@@ -191,7 +192,7 @@ class InverseWishartProcess(CovariancePrior):
         squares = dof * k.square() + (dof - 2) * torch.outer(k.diagonal(), k.diagonal())
         return squares / ((dof - 1) * (dof - 4))
 
-    def log_density(self, sigma: Any, x: Any) -> Float[Tensor, "*s"]:
+    def log_density(self, sigma: Any, x: PointsLike) -> Float[Tensor, "*s"]:
         """``m/2 (log|K| + n log(½(ν−2))) − ½(m+n+1) log|Σ| − ½(ν−2) tr(Σ⁻¹K) − log Γₙ(m/2)`` with ``m = ν + n − 1``."""
         k, dof = self.mean(x), self.dof
         n = len(k)

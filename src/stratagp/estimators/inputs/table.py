@@ -161,7 +161,7 @@ def warn_of_texts(encoder: TableEncoder, able: bool) -> None:
         remedy = f"view_kernels={{{name!r}: kernels.Spectrum(3)}} compares texts, or drop it" if able else "drop it"
         warnings.warn(
             f"X: column {name!r} is taken for a category, but most of its {count} different values occur in one row "
-            f"alone, which says nothing about other rows: {remedy}; give categorical=[{name!r}] if it is one",
+            f"alone, which says nothing about other rows: {remedy}; categorical=[{name!r}] if it is one",
             UserWarning,
             stacklevel=5,
         )
