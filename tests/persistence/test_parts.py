@@ -137,9 +137,12 @@ VALUES += [
 ]
 
 
-@pytest.mark.parametrize("value", VALUES, ids=repr)
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_a_value_comes_back(value):
     again = back(value)
+    if isinstance(value, (set, frozenset)):  # whose order is no promise
+        assert (type(again), again) == (type(value), value)
+        return
     assert repr(again) == repr(tuple(value) if isinstance(value, torch.Size) else value)
 
 
