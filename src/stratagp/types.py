@@ -12,7 +12,12 @@ PointRows: TypeAlias = Tensor | list[Any]
 
 @runtime_checkable
 class SupportsArray(Protocol):
-    """What becomes an array: arrays, tensors, columns and data frames."""
+    """What becomes an array: arrays, tensors, columns and data frames.
+
+    >>> from torch import ones
+    >>> isinstance(ones(2), SupportsArray), isinstance("text", SupportsArray)
+    (True, False)
+    """
 
     def __array__(self) -> Any:
         """The values as an array."""

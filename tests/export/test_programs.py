@@ -23,6 +23,7 @@ from tests.persistence.estimators import MAKERS, Fitted, fitted, mixed_frame, nu
 REFUSED = {
     "heteroscedastic": "noise that does not vary",
     "cg": "conjugate gradients",
+    "vecchia": "Vecchia's process",
     "correlated": "correlated targets",
     "codes": "not Coregionalised",
     "texts": "objects such as texts",

@@ -104,11 +104,11 @@ def test_a_joint_draw_has_the_moments_that_are_said():
     x, y, z = data()
     posterior = VecchiaGP(k.Matern(2.5, 1.0), noise=0.05, n_neighbours=12).condition(x, y)
     generator = torch.Generator().manual_seed(1)
-    draws = torch.stack([posterior.draw(400, generator)(z) for _ in range(1500)])
+    draws = torch.stack([posterior.draw(400, generator)(z) for _ in range(600)])
     belief = posterior.marginals(z)
-    error = (draws.mean(0) - belief.mean[:, 0]) / (belief.var[:, 0] / 1500).sqrt()
+    error = (draws.mean(0) - belief.mean[:, 0]) / (belief.var[:, 0] / 600).sqrt()
     assert bool((error.abs() < 4).all())
-    torch.testing.assert_close(draws.var(0), belief.var[:, 0], rtol=0.15, atol=0)
+    torch.testing.assert_close(draws.var(0), belief.var[:, 0], rtol=0.23, atol=0)  # four standard errors
 
 
 def test_gradients_pass_to_points():

@@ -279,7 +279,7 @@ class Kernel(Parameterised, ABC):
     def _terms_at(self, q: Gaussian, z: Tensor) -> tuple[list[Term], Gaussian, Tensor]:
         q, z = self._belief(q), self._points(z, "z")
         if q.mean.shape[-1] != z.shape[-1]:
-            raise InputError(f"q.mean has {q.mean.shape[-1]} columns and z has {z.shape[-1]}; they must agree")
+            raise InputError(f"q.mean has {q.mean.shape[-1]} columns but z has {z.shape[-1]}: they must agree")
         return expectations.terms_of(self, z.shape[-1]), q, z
 
     def _belief(self, q: Gaussian) -> Gaussian:

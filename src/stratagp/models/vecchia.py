@@ -113,6 +113,12 @@ class VecchiaPosterior(Process):
 
     ``prior`` is the :class:`VecchiaGP` as it was when conditioned. Gradients with respect to points pass through where
     the points ask for them; neighbours are fixed.
+
+    >>> from stratagp import kernels as k
+    >>> x = torch.linspace(0, 6, 50, dtype=torch.float64)[:, None]
+    >>> posterior = VecchiaGP(k.RBF(), noise=1e-4, n_neighbours=10).condition(x, x.sin().squeeze())
+    >>> posterior.covariance(x[:2]).shape, posterior.leave_one_out().mean.shape
+    (torch.Size([2, 2]), torch.Size([50, 1]))
     """
 
     prior: Any

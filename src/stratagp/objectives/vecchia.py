@@ -52,8 +52,8 @@ def log_conditionals(
     >>> from stratagp import kernels as k
     >>> x, r = torch.zeros(2, 1, dtype=torch.float64), torch.zeros(2, dtype=torch.float64)
     >>> sets = Conditionals(torch.tensor([0, 1]), torch.tensor([[-1], [0]]), 2)
-    >>> log_conditionals(k.RBF(), torch.tensor(1.0), x, r, sets)  # log N(0; 0, 2) and log N(0; 0, 1.5)
-    tensor([-1.2655, -1.1217], dtype=torch.float64)
+    >>> log_conditionals(k.RBF(), torch.tensor(1.0), x, r, sets).tolist()  # log N(0; 0, 2) and log N(0; 0, 1.5)
+    [-1.2655..., -1.1216...]
     """
     places = torch.cat([sets.given, sets.rows[:, None]], 1)
     at = places.clamp_min(0)

@@ -30,6 +30,9 @@ class Budget:
         rows: to learn from.
         epochs: passes over the rows.
         seconds: for trials and training together.
+
+    >>> Budget(rows=500, seconds=60)
+    Budget(rows=500, epochs=None, seconds=60)
     """
 
     rows: int | None = None
@@ -38,7 +41,11 @@ class Budget:
 
 
 class Plan(NamedTuple):
-    """A way of inference with a budget of rows and epochs in place of seconds; why, where that is less than asked."""
+    """A way of inference with a budget of rows and epochs in place of seconds; why, where that is less than asked.
+
+    >>> Plan("exact", Budget(rows=500)).way
+    'exact'
+    """
 
     way: str
     budget: Budget
@@ -59,6 +66,9 @@ def plan(way: str, n: int, budget: Budget, usual: int, trial: Trial, vecchia: bo
         usual: epochs without a limit.
         trial: learns from some rows, to be timed.
         vecchia: whether Vecchia's process may take the place of an exact one.
+
+    >>> plan("exact", 1000, Budget(rows=500), 1, lambda way, rows, epochs: None, vecchia=True).budget.rows
+    500
     """
     seconds, n = budget.seconds, min(n, budget.rows or n)
     if seconds is None:
