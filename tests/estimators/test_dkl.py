@@ -290,7 +290,7 @@ def test_bad_options_are_named(make, name):
     [
         ({"network": "lenet"}, IMAGES[:, :, :10], "square images, got 14 × 10: take 'resnet'"),
         ({"network": "lenet"}, IMAGES[:, :8, :8], "12 × 12"),
-        ({"network": nn.Linear(3, 2), "dropout": 0.1}, X, "build them into your own module"),
+        ({"network": nn.Linear(3, 2), "dropout": 0.1}, X, "add them to your own module"),
         ({}, np.zeros((240, 14, 14, 3)), "move its last axis"),
         ({}, np.full((240, 5, 5), np.nan), "image 0"),
         ({}, np.full((240, 5, 5), "a"), "images of numbers"),

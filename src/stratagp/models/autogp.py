@@ -26,6 +26,7 @@ from stratagp.models.stochastic import StochasticGP
 from stratagp.objectives import elbo, leave_one_out, predictive_bound
 from stratagp.parameters import real
 from stratagp.posteriors import DiagonalGaussian, FullGaussian, MixturePosterior, Posterior
+from stratagp.training.batches import Streamed
 from stratagp.training.loop import History
 from stratagp.training.start import spreads
 from stratagp.types import NumbersLike, PointsLike
@@ -134,7 +135,9 @@ def phases(objective: str, epochs: int, loo_parameters: str = "hyper", phase_epo
     return [*turns, Phase("elbo", last, "posterior")]
 
 
-def fit_phases(gp: StochasticGP, x: PointsLike, y: NumbersLike, plan: list[Phase], **options: Any) -> list[History]:
+def fit_phases(
+    gp: StochasticGP, x: PointsLike | Streamed, y: NumbersLike | None, plan: list[Phase], **options: Any
+) -> list[History]:
     """Train through a plan and return one history per phase; ``options`` go to :meth:`StochasticGP.fit` in each.
 
     The log density of parameters with priors is added to every objective. ``seconds`` limits all phases together. A

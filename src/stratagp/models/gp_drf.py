@@ -129,8 +129,8 @@ def gp_drf(
 
 def fit_drf(
     model: Chain,
-    x: PointsLike,
-    y: NumbersLike,
+    x: PointsLike | Streamed,
+    y: NumbersLike | None,
     epochs: int | None = None,
     steps: int | None = None,
     frequencies_after: float = 0.0,

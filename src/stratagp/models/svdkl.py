@@ -122,7 +122,12 @@ def inducing_dkl(
 
 
 def pretrain(
-    features: Features, head: Mixed, x: PointsLike, y: NumbersLike, dtype: torch.dtype = torch.float32, **options: Any
+    features: Features,
+    head: Mixed,
+    x: PointsLike | Streamed,
+    y: NumbersLike | None,
+    dtype: torch.dtype = torch.float32,
+    **options: Any,
 ) -> History:
     """Train a network alone, by the density of the targets given ``A h + b`` and the head's priors.
 
