@@ -49,6 +49,7 @@ class NearestModel(Fitted):
             found = self.prior.condition(self.data.x[near], self.data.y[near, 0]).marginals(row)
             mean.append(found.mean.numpy())
             var.append(found.var.numpy() + noise)
+        # means and variances are "components n targets": one Gaussian here, so one component
         return LocationScale(np.concatenate(mean)[None], np.concatenate(var)[None], np.zeros(1))
 
     def function(self, x: Any) -> np.ndarray:

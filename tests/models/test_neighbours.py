@@ -76,3 +76,19 @@ def test_blocks_of_rows_find_the_same(monkeypatch):
     monkeypatch.setattr(neighbours, "_BLOCK", 11)
     parts = search.nearest(z, 7), search.nearest(x, 7, before=rows), search.nearest(x, 7, but=rows)
     assert all(torch.equal(a, b) for a, b in zip(whole, parts, strict=True))
+
+
+def test_one_value_far_off_does_not_cost_the_others_their_digits():
+    x = points(400)
+    x[0, 0] = 1e9
+    kernel = KERNELS["stationary"]()
+    assert torch.equal(NeighbourSearch(kernel, x).nearest(x[5:8], 6), by_sorting(kernel, x, x[5:8], 6))
+
+
+def test_rows_without_variance_hide_no_others():
+    x = points(400)
+    x[::4, 0] = 0
+    kernel = k.Linear().on(0) * k.RBF(0.5).on([1, 2])
+    found, chosen = NeighbourSearch(kernel, x).nearest(x[1:2], 5), x[:, 0] != 0
+    correlated = kernel(x[1:2], x[chosen]) / (kernel.diag(x[1:2])[:, None] * kernel.diag(x[chosen])).sqrt()
+    assert torch.equal(found[0], chosen.nonzero()[:, 0][correlated.abs().argsort(1, descending=True)[0, :5]])

@@ -171,3 +171,26 @@ def test_padded_neighbours_tell_nothing():
     sets = Conditionals(torch.tensor([4, 4]), torch.tensor([[0, -1, 1], [1, 0, -1]]), 5)
     first, second = log_conditionals(k.RBF(), torch.tensor(0.1).double(), x, y, sets)
     assert first.item() == pytest.approx(second.item(), abs=1e-12)
+
+
+def test_points_denser_than_the_data_are_still_told_by_the_data():
+    """The variances of a joint distribution on a fine grid are those of the points one by one."""
+    x, grid = (torch.linspace(0, 10, n, dtype=torch.float64)[:, None] for n in (40, 300))
+    posterior = VecchiaGP(k.Matern(2.5, 1.0), noise=0.01, n_neighbours=12).condition(x, x[:, 0].sin())
+    alone, joint = posterior.marginals(grid).var[:, 0], posterior.covariance(grid).diagonal()
+    torch.testing.assert_close(joint, alone, rtol=0.05, atol=0)
+
+
+def test_the_sample_of_conditionals_has_no_bias():
+    """Systematic samples of a random order, over many seeds: the mean is that of all conditionals."""
+    x, y, _ = data(200, 2)
+    found = []
+    for seed in range(60):
+        gp = VecchiaGP(k.Matern(1.5), noise=0.1, n_neighbours=5, seed=seed)
+        with torch.no_grad():
+            some, every = (gp.log_evidence(x, y, sets=gp.conditionals(x, n)) for n in (20, None))
+        found.append((some - every).item() / 200)
+    found = torch.tensor(found)
+    assert abs(found.mean()) < 3 * found.std() / 60**0.5
+    whole = gp.conditionals(x)
+    assert sorted(whole.rows.tolist()) == list(range(200))

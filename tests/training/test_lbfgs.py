@@ -86,3 +86,17 @@ def test_curvature_makes_the_next_climb_short():
     torch.testing.assert_close(x.detach(), goal, rtol=0, atol=1e-3)
     assert second.evaluations < 0.5 * first.evaluations
     assert curvature.times(0.5).inverse == pytest.approx(0.5 * curvature.inverse)
+
+
+def test_curvature_of_other_directions_does_not_end_a_climb():
+    """A first climb of three iterations knows little; the second must not believe that nothing is left."""
+    scale = torch.logspace(-1, 3, 15, dtype=torch.float64)
+    x = nn.Parameter(torch.zeros(15, dtype=torch.float64))
+    curvature = Curvature()
+    with pytest.warns(ConvergenceWarning):
+        maximise(lambda: -0.5 * (scale * (x - 0.1).square()).sum(), [x], max_iterations=3, curvature=curvature)
+    goal = 1 / scale.sqrt()
+    result = maximise(
+        lambda: -0.5 * (scale * (x - goal).square()).sum(), [x], tolerance=0.02, patience=4, curvature=curvature
+    )
+    assert result.value > -0.2

@@ -21,7 +21,7 @@ from stratagp.estimators.surrogate import partial_dependence, predict_uncertain,
 from stratagp.kernels import Kernel, Matern
 from stratagp.models.cokriging import CoKrigingModel
 from stratagp.models.fitted_classes import ClassModel
-from stratagp.models.fitted_process import ExactModel, IterativeModel, ProcessModel, SparseModel
+from stratagp.models.fitted_process import ExactModel, IterativeModel, ProcessModel, SparseModel, VecchiaModel
 from stratagp.recipes import choose
 from stratagp.recipes.base import Recipe, Rows
 from stratagp.recipes.classes import ClassRecipe
@@ -203,9 +203,10 @@ class GPRegressor(Regressor):
         """
         check_is_fitted(self, "fitted_")
         fitted = self.fitted_
-        if isinstance(fitted, IterativeModel):
+        if isinstance(fitted, (IterativeModel, VecchiaModel)):
             raise NoAttributeError(
-                "inference='cg' has no evidence_bounds_: it estimates the evidence, see log_marginal_likelihood"
+                f"inference={self.inference_!r} has no evidence_bounds_: it estimates the evidence, see "
+                "log_marginal_likelihood"
             )
         if not isinstance(fitted, SparseModel):
             value = self.log_marginal_likelihood()

@@ -91,4 +91,6 @@ class Fitted(ABC):
 
     def leave_one_out(self) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n q"]]:
         """Mean and variance of each training target predicted from all other rows."""
-        raise InputError("leave_one_out needs exact inference with plain noise: refit with those options")
+        raise InputError(
+            "leave_one_out is for GPRegressor with inference='exact' or 'vecchia' and noise that does not vary"
+        )

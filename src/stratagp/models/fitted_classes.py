@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,9 +20,6 @@ from stratagp.parameterised import Parameterised
 from stratagp.predictive import Classes, LocationScale
 from stratagp.training.devices import as_numpy
 from stratagp.types import Gaussian, PointsLike
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,9 +25,6 @@ from stratagp.training.checkpoint import all_tensors
 from stratagp.training.devices import as_numpy
 from stratagp.training.world import World
 from stratagp.types import Gaussian, PointsLike
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
@@ -219,6 +216,10 @@ class VecchiaModel(ProcessModel):
     """Vecchia's process, and the conditionals that its values were learnt from."""
 
     sets: Conditionals | None = field(default=None, repr=False)
+
+    def on(self, data: Data) -> ProcessModel:
+        """The same process with other data, whose conditionals are not known yet."""
+        return replace(self, data=data, sets=None)
 
     def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
         """``log p(y)``, estimated from the conditionals at hand; or the leave-one-out density of all rows."""

@@ -35,12 +35,12 @@ class NeighbourSearch:
         self.stationary = isinstance(kernel, Stationary)
         if isinstance(kernel, Stationary):
             self.scale = kernel.lengthscale.detach()
-            self.centre = x.mean(0)
+            self.centre = x.median(0).values  # single values far off must not cost the others their digits
             self.scaled = self._scaled(x)
             self.squares = self.scaled.square().sum(1)
         else:
             with torch.no_grad():
-                self.deviation = kernel.diag(x).sqrt()
+                self.deviation = kernel.diag(x).sqrt().clamp_min(1e-300)
 
     def nearest(
         self,

@@ -70,9 +70,11 @@ class VecchiaGP(ObservedProcess):
             n_neighbours: where it is not the number of the process.
             others: whether to take the nearest of all other rows, for the leave-one-out density.
         """
-        n = len(x)
-        order = torch.randperm(n, generator=torch.Generator().manual_seed(self.seed)).to(x.device)
-        places = torch.linspace(0, n - 1, min(n, n_rows or n), device=x.device).round().long()
+        n, generator = len(x), torch.Generator().manual_seed(self.seed)
+        order = torch.randperm(n, generator=generator).to(x.device)
+        count = min(n, n_rows or n)
+        spot = torch.rand(1, generator=generator, dtype=torch.float64)  # where the first of equal steps begins
+        places = ((torch.arange(count, dtype=torch.float64) + spot) * (n / count)).long().clamp_max(n - 1).to(x.device)
         search, m = NeighbourSearch(self.kernel, x[order]), min(n_neighbours or self.n_neighbours, n - 1)
         points = x[order[places]]
         found = search.nearest(points, m, but=places) if others else search.nearest(points, m, before=places)
@@ -144,7 +146,7 @@ class VecchiaPosterior(Process):
             return Gaussian(mean[:, None], torch.cat([part.var for part in parts])[:, None])
 
     def covariance(self, x: PointsLike, z: PointsLike | None = None) -> Float[Tensor, "b p"]:
-        """The joint covariance of new points, each given the nearest of the data and of the points before it.
+        """The joint covariance of new points, each given the nearest of the data and the nearest points before it.
 
         With the weights of earlier points in ``A`` and what is left in ``s``, ``f = A f + … + √s ε``, so that
         ``cov f = (I − A)⁻¹ diag(s) (I − A)⁻ᵀ``.
@@ -156,9 +158,11 @@ class VecchiaPosterior(Process):
             every = torch.cat([self.x, joint])
             known = _KNOWN * self.prior.kernel.diag(joint)
             together = replace(self, x=every, residual=every.new_zeros(n + t), noise=torch.cat([self.noise, known]))
-            before = torch.arange(n, n + t, device=every.device)
-            found = together._search.nearest(joint, self.n_neighbours, before=before)
-            places = zip(self._chunks(joint), self._chunks(found), strict=True)
+            among = NeighbourSearch(self.prior.kernel, joint)
+            earlier = among.nearest(joint, self.n_neighbours, before=torch.arange(t, device=every.device))
+            of_data = self._search.nearest(joint, self.n_neighbours)  # dense points must not crowd out the data
+            found = torch.cat([of_data, earlier.add(n).masked_fill(earlier < 0, -1)], 1)
+            places = zip(together._chunks(joint, 2), together._chunks(found, 2), strict=True)
             parts = [together._local(rows, given) for rows, given in places]
             weights = torch.cat([part.weights for part in parts])
             of_new = weights.masked_fill(found < n, 0.0)
@@ -202,6 +206,7 @@ class VecchiaPosterior(Process):
             normal = torch.randn(self.noise.shape, generator=generator, dtype=self.noise.dtype).to(self.noise)
             gap = self.residual + self.prior.mean(self.x) - prior(self.x) - normal * self.noise.sqrt()
         corrected = replace(self, residual=gap)
+        vars(corrected)["_search"] = self._search  # the rows are the same
         return lambda x: prior(x) + corrected.mean(x) - self.prior.mean(x)
 
     @cached_property
@@ -218,8 +223,8 @@ class VecchiaPosterior(Process):
         var = (every[:, -1, -1] - (weights * cross).sum(1)).clamp_min(0)
         return _Local(weights, (weights * self.residual[at]).sum(1), var)
 
-    def _chunks(self, values: Tensor) -> Iterator[Tensor]:
-        step = max(1, _CHUNK // (min(self.n_neighbours, len(self.x)) + 1) ** 2)
+    def _chunks(self, values: Tensor, sets: int = 1) -> Iterator[Tensor]:
+        step = max(1, _CHUNK // (sets * min(self.n_neighbours, len(self.x)) + 1) ** 2)
         yield from values.split(step)
 
     def _points(self, x: PointsLike) -> Float[Tensor, "b d"]:

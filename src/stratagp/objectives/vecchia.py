@@ -11,13 +11,14 @@ density, from neighbours.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from stratagp.kernels import Kernel
+from stratagp.kernels import Kernel, OnColumns, Product, Sum
 from stratagp.kernels.stationary.scaled_distance import Stationary
 from stratagp.linalg.conditional_density import last_given_others
 from stratagp.linalg.once import first_derivative_only
@@ -82,7 +83,7 @@ def vecchia(
     """The sum of all conditionals, estimated from those of ``sets``: the score of the hyperparameters.
 
     Values and gradients of some conditionals after others are added up, so memory does not grow with their number.
-    First derivatives only.
+    First derivatives only, and none with respect to ``x``.
     """
     sums = _Sum.apply(kernel, x, sets, torch.is_grad_enabled(), noise, residual, *kernel.parameters())
     return sums * (sets.total / len(sets.rows))
@@ -130,6 +131,11 @@ def local_covariance(kernel: Kernel, points: Float[Tensor, "b k d"]) -> Float[Te
     Distances of a stationary kernel are those from the last point of the set, near which the others lie: no digits are
     lost where points are far from the origin.
     """
+    if isinstance(kernel, OnColumns):
+        return local_covariance(kernel.base, kernel.take(points))
+    if isinstance(kernel, (Sum, Product)):
+        joined = torch.add if isinstance(kernel, Sum) else torch.mul
+        return reduce(joined, [local_covariance(part, points) for part in kernel.parts])
     if not isinstance(kernel, Stationary):
         return kernel(points)
     scaled = (points - points[:, -1:]) / kernel.lengthscale

@@ -18,6 +18,7 @@ from stratagp.recipes.choose import INDUCING
 from stratagp.recipes.vecchia import CONDITIONALS
 
 _LEAST, _TRIAL = 50, 500  # rows of the first trial: a quarter of all, between these
+_DEARER = 10  # times as long as a trial of the exact process one of Vecchia's may take
 _BATCH_TRIAL = 2000  # rows of trials by mini-batches
 _ROUNDING = 1e-6  # of rows
 
@@ -87,7 +88,7 @@ def _rows(way: str, n: int, seconds: float, trial: Trial, vecchia: bool) -> Plan
     rows, left = _grow(way, n, seconds, trial)
     if rows == n:
         return Plan(way, Budget())
-    if vecchia and way == "exact" and left > 0.2 * seconds:
+    if vecchia and way == "exact" and left > _DEARER * (seconds - left):
         more, rest = _grow("vecchia", n, left, trial)
         if more > rows:
             used = Budget(None if more == n else more)

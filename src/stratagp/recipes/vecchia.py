@@ -88,11 +88,15 @@ class VecchiaRecipe(Recipe):
         return model, centres
 
     def _climb(self, model: VecchiaModel, size: tuple[int, int], centres: Centres, context: FitContext) -> Criterion:
-        """Move the values of a model to where they explain so many conditionals best, with neighbours of now."""
+        """Move the values of a model to where they explain so many conditionals best, with neighbours of now.
+
+        The first climb tries all starts; the others begin where the last one ended.
+        """
+        search = self.search if model.result is None else replace(self.search, n_restarts=0)
         n_rows, n_neighbours = size
         model.sets = model.prior.conditionals(model.data.x, n_rows, min(n_neighbours, self.n_neighbours))
         criterion = Criterion(self.search.criterion, model.module, model.score, centres)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a climb need not end: the next goes on from there
-            model.result = train(criterion, self.search, context, _ENOUGH * len(model.data))
+            model.result = train(criterion, search, context, _ENOUGH * len(model.data))
         return criterion

@@ -104,7 +104,7 @@ def maximise(
         )
     if curvature is not None and search.root is not None:
         curvature.inverse = search.root @ _inverse(end.hess_inv.sk, end.hess_inv.yk) @ search.root.T
-    gained = f"{patience} iterations gained less than {tolerance:.2g}"
+    gained = f"the last iterations gained less than {tolerance:.2g}"
     return Result(search.value, search.evaluations, converged, gained if search.slow else str(end.message))
 
 
@@ -161,10 +161,15 @@ class _Search:
 
     @property
     def slow(self) -> bool:
-        """Whether the last iterations together gained less than the tolerance, or the next is not expected to."""
+        """Whether the last iterations together gained less than the tolerance, or the next ones are not expected to.
+
+        What is expected leans on the curvature of an earlier climb, which may not know all directions: so the last
+        iterations must have gained as little.
+        """
+        span = self.patience
         if self.root is not None and self.knows and 0.5 * np.sum((self.gradient @ self.root) ** 2) < self.tolerance:
-            return True
-        return len(self.climb) > self.patience and self.climb[-1] - self.climb[-1 - self.patience] < self.tolerance
+            span = min(2, self.patience)
+        return len(self.climb) > span and self.climb[-1] - self.climb[-1 - span] < self.tolerance
 
     def evaluate(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """The objective and its gradient at ``theta``."""

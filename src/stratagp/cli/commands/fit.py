@@ -249,20 +249,24 @@ def _limited(ready: Prepared, settings: Settings, console: Console) -> tuple[Pre
     """What fits into a time limit; the settings then hold rows and epochs in place of the limit."""
     choice, task, n = ready.choice, ready.task, len(ready.parts.y)
     own = "stochastic" if choice.by_batches else choice.model
-    quicker = Choice("vecchia", "the exact process would take longer than the time limit")
+    others = {  # in a short time few rows by the exact process say more than an approximation
+        "exact": Choice("exact", "only so many rows fit into the time limit: the exact process"),
+        "vecchia": Choice("vecchia", "the exact process would take longer than the time limit"),
+    }
 
     def trial(way: str, rows: int, epochs: int | None) -> None:
-        some, tried = ready.parts.some(rows), choice if way == own else quicker
+        some, tried = ready.parts.some(rows), choice if way == own else others[way]
         model = build(tried, task, replace(settings, epochs=epochs or settings.epochs), ready.missing)
         with training(model, console):
             model.fit(as_inputs(some.X, tried), some.y)
 
     budget = stratagp.recipes.Budget(settings.rows, settings.epochs, settings.time_limit)
     usual = usual_epochs(choice, task, settings, n)
-    found = stratagp.recipes.plan(own, n, budget, usual, trial, task == "regression" and not choice.texts)
+    first = "exact" if own == "vecchia" and settings.model == "auto" else own
+    found = stratagp.recipes.plan(first, n, budget, usual, trial, task == "regression" and not choice.texts)
     if found.reason:
         console.warn(found.reason)
-    choice = choice if found.way == own else quicker
+    choice = choice if found.way == own else others[found.way]
     settled = replace(settings, model=choice.model, rows=found.budget.rows, epochs=found.budget.epochs, time_limit=None)
     return replace(ready, choice=choice, parts=_fewer(ready.parts, settled.rows, console)), settled
 

@@ -49,7 +49,8 @@ class OnColumns(Kernel):
         self.index = [column_position(column, names) for column in wanted]
         self.base._bind([names[i] for i in self.index])
 
-    def _take(self, x: Float[Tensor, "*q n d"]) -> Float[Tensor, "*q n c"]:
+    def take(self, x: Float[Tensor, "*q n d"]) -> Float[Tensor, "*q n c"]:
+        """The chosen columns of points."""
         if self.index is None:
             raise InputError(
                 f".on({self.columns!r}) names columns, but the kernel does not know their order: call "
@@ -64,20 +65,20 @@ class OnColumns(Kernel):
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """The base kernel of the chosen columns."""
-        chosen = self._take(x)
-        return self.base(chosen, chosen if z is x else self._take(z))
+        chosen = self.take(x)
+        return self.base(chosen, chosen if z is x else self.take(z))
 
     def plain(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """The base kernel's formula on the chosen columns."""
-        return self.base.plain(self._take(x), self._take(z))
+        return self.base.plain(self.take(x), self.take(z))
 
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
         """The base kernel's diagonal on the chosen columns."""
-        return self.base.diag(self._take(self._points(x, "x")))
+        return self.base.diag(self.take(self._points(x, "x")))
 
     def terms(self, dim: int) -> list[Term]:
         """The terms of the base kernel, which do not depend on the other columns."""
-        chosen = [int(column) for column in self._take(torch.arange(float(dim))[None])[0]]
+        chosen = [int(column) for column in self.take(torch.arange(float(dim))[None])[0]]
         return [spread(term, chosen, dim) for term in terms_of(self.base, len(chosen))]
 
     def random_features(self, n_features: int, dim: int, generator: Rng = None) -> FeatureMap:
