@@ -38,7 +38,7 @@ from datasets import DataMissing
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 PAUSE = 0.3  # seconds before each timed call: the idle threads of another library's BLAS spin for a while
-PACKAGES = {"stratagp", "torch", "numpy", "scipy", "scikit-learn", "gpytorch", "gpflow"}
+PACKAGES = {"stratagp", "torch", "numpy", "scipy", "scikit-learn", "gpytorch", "gpflow", "lightgbm", "gpboost"}
 
 
 class Skip(Exception):
