@@ -133,7 +133,7 @@ def _variances(kernel: Additive, posterior: ExactPosterior) -> dict[tuple[int, .
 def _half(part: Kernel, x: Float[Tensor, "n d"]) -> Float[Tensor, "n r"]:
     """``H`` with ``H Hᵀ = E k(X, s) k(s, X)``, rotated so that columns of mere rounding error can be dropped."""
     centred: Centred = part.base
-    half = centred(part._take(x), centred.points) * centred.weights.sqrt()
+    half = centred(part.take(x), centred.points) * centred.weights.sqrt()
     _, size, turn = torch.linalg.svd(half, full_matrices=False)
     return half @ turn.mT[:, size > torch.finfo(size.dtype).eps * size[0]]
 

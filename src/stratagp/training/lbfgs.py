@@ -92,7 +92,7 @@ def maximise(
     scatter(free, search.best)
     with torch.no_grad():
         objective()
-    converged = bool(end.success) or search.slow or search.is_flat()
+    converged = bool(end.success) or search.slow or search.expects_little or search.is_flat()
     if not converged:
         remedy = "raise max_iterations or start from other values"
         if end.nit < max_iterations:
@@ -160,15 +160,20 @@ class _Search:
             raise StopIteration
 
     @property
+    def expects_little(self) -> bool:
+        """Whether the curvature of an earlier climb promises less than the tolerance from here."""
+        if self.root is None or not self.knows:
+            return False
+        return bool(0.5 * np.sum((self.gradient @ self.root) ** 2) < self.tolerance)
+
+    @property
     def slow(self) -> bool:
         """Whether the last iterations together gained less than the tolerance, or the next ones are not expected to.
 
         What is expected leans on the curvature of an earlier climb, which may not know all directions: so the last
         iterations must have gained as little.
         """
-        span = self.patience
-        if self.root is not None and self.knows and 0.5 * np.sum((self.gradient @ self.root) ** 2) < self.tolerance:
-            span = min(2, self.patience)
+        span = min(2, self.patience) if self.expects_little else self.patience
         return len(self.climb) > span and self.climb[-1] - self.climb[-1 - span] < self.tolerance
 
     def evaluate(self, theta: np.ndarray) -> tuple[float, np.ndarray]:

@@ -83,7 +83,7 @@ class OnColumns(Kernel):
 
     def random_features(self, n_features: int, dim: int, generator: Rng = None) -> FeatureMap:
         """The base kernel's features of the chosen columns."""
-        return composed(self.base, self._take, n_features, dim, generator)
+        return composed(self.base, self.take, n_features, dim, generator)
 
     def describe(self) -> str:
         """``base.on(columns)``."""
