@@ -138,6 +138,7 @@ def ishigami(x, a=7.0, b=0.1):
     return x[:, 0].sin() + a * x[:, 1].sin() ** 2 + b * x[:, 2] ** 4 * x[:, 0].sin()
 
 
+@pytest.mark.filterwarnings("ignore::stratagp.errors.ConvergenceWarning")  # rounding may end the climb, at its top
 def test_sobol_indices_of_ishigami():
     x = math.pi * (2 * torch.quasirandom.SobolEngine(3, scramble=True, seed=1).draw(200, dtype=torch.float64) - 1)
     y = ishigami(x)
