@@ -62,7 +62,7 @@ def save(model: object, path: str | os.PathLike[str], overwrite: bool = False) -
 def load(path: str | os.PathLike[str], trust: Sequence[str] = ()) -> BaseEstimator:
     """The fitted estimator that was saved in a folder.
 
-    Files from strangers are safe to load: they cannot run code. One that is damaged or altered gives a
+    Files from people you do not know are safe to load: they cannot run code. One that is damaged or altered gives a
     :class:`~stratagp.ModelFileError`. The model is then asked a stored question and must give the stored answer.
 
     Arguments:
