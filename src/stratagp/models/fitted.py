@@ -68,6 +68,10 @@ class Fitted(ABC):
     def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
         """``log p(y)`` of the training rows, or a bound on it; or their leave-one-out density."""
 
+    def held_out(self) -> Predictive | Classes | None:
+        """What was said of each training row by models that had not seen it; None where learning does not tell."""
+        return None
+
     @abstractmethod
     def predictive(self, x: Any, of: str = "y") -> Predictive | Classes:
         """The distribution at rows ``x`` of observations (``of="y"``) or of the latent functions (``of="f"``)."""

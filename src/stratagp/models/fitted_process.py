@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from stratagp.errors import InputError
@@ -174,6 +174,11 @@ class ProcessModel(Fitted):
         found = [each.leave_one_out() for each in self.exact_posteriors("leave_one_out")[0]]
         return tuple(as_numpy(torch.cat([each[i] for each in found], 1)) for i in (0, 1))  # type: ignore[return-value]
 
+    def left_out(self, rows: Int[Tensor, " r"]) -> Gaussian:
+        """Some training targets, of one target alone, predicted from all other rows, noise included: ``r 1``."""
+        found = self.draws[0][0].process.leave_one_out()
+        return Gaussian(found.mean[rows], found.var[rows])
+
     def component(self, part: int, x: PointsLike) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n q"]]:
         """Mean and variance of what one summand of the kernel contributes."""
         found = []
@@ -278,6 +283,16 @@ class HeteroscedasticModel(ProcessModel):
     def condition(self) -> list[TargetPosterior]:
         """The posteriors of function and log noise."""
         return [TargetPosterior(self.prior.condition(self.data.x, self.data.y[:, 0]), None)]
+
+
+@dataclass
+class VaryingNoiseModel(ProcessModel):
+    """A process with another one of its log noise, which was learnt from rows that were left out.
+
+    ``function_model`` is the process alone, each row with a weight by its noise.
+    """
+
+    function_model: ProcessModel | None = field(default=None, repr=False)
 
 
 class StudentTModel(ProcessModel):

@@ -105,3 +105,7 @@ class Recipe(ABC):
     @abstractmethod
     def fit(self, rows: Rows, context: FitContext) -> Fitted:
         """Learn from rows."""
+
+    def again(self, before: Fitted, rows: Rows, context: FitContext) -> Fitted:
+        """Learn from other rows of the same table; a recipe may begin where a model of its own ended before."""
+        return self.fit(rows, context)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stratagp.kernels import Kernel
+from stratagp.models.fitted import Fitted
 from stratagp.models.fitted_classes import ClassModel, class_model
 from stratagp.recipes.base import FitContext, Recipe, Rows
-from stratagp.recipes.processes import fit_process
+from stratagp.recipes.processes import fit_process, learnt_again
 from stratagp.recipes.search import Search
 from stratagp.training.start import start_from_data
 
@@ -37,3 +38,9 @@ class ClassRecipe(Recipe):
         start_from_data(self.kernel, data.x, first - first.mean(), variance=LATENT_VARIANCE)
         model = class_model(self.kernel, data, rows.n_classes, self.inference, self.link)
         return fit_process(model, self.search, Rows(data), context)  # filled rows count as complete
+
+    def again(self, before: Fitted, rows: Rows, context: FitContext) -> ClassModel:
+        """One climb from the values that were learnt before."""
+        if not isinstance(before, ClassModel) or before.n_classes != rows.n_classes:
+            return self.fit(rows, context)
+        return learnt_again(before, rows.data, self.search, context)

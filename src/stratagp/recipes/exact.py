@@ -11,10 +11,11 @@ from torch.distributions import constraints
 from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 from stratagp.models import ExactGP
+from stratagp.models.fitted import Fitted
 from stratagp.models.fitted_process import ExactModel
 from stratagp.parameters import Parameter, positive
 from stratagp.recipes.base import Data, FitContext, Recipe, Rows
-from stratagp.recipes.processes import fit_process
+from stratagp.recipes.processes import fit_process, learnt_again
 from stratagp.recipes.search import Search
 from stratagp.training.start import start_from_data
 
@@ -38,6 +39,12 @@ class ExactRecipe(Recipe):
         start_from_data(self.kernel, rows.data.x, rows.data.y.mean(1))
         prior = ExactGP(self.kernel, copy.deepcopy(self.mean), noise_of(rows.data))
         return fit_process(ExactModel(prior, rows.data), self.search, rows, context)
+
+    def again(self, before: Fitted, rows: Rows, context: FitContext) -> ExactModel:
+        """One climb from the values that were learnt before."""
+        if not isinstance(before, ExactModel) or rows.filled is not None:
+            return self.fit(rows, context)
+        return learnt_again(before, rows.data, self.search, context)
 
 
 def learnt_noise(targets: int = 1, start: float = 0.1) -> Parameter:

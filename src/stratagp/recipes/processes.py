@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import TypeVar
 
@@ -14,7 +15,7 @@ from stratagp.models.fitted import Learnt
 from stratagp.models.fitted_classes import ClassModel
 from stratagp.models.fitted_process import ProcessModel
 from stratagp.models.memory import check_memory
-from stratagp.recipes.base import FitContext, Rows
+from stratagp.recipes.base import Data, FitContext, Rows
 from stratagp.recipes.search import Search, climb, draw
 from stratagp.training.criterion import Centres
 from stratagp.types import PointRows
@@ -43,6 +44,16 @@ def fit_process(
         check_memory(len(model.data), "averaging over draws", search.n_draws)
         model.draws = [model.condition() for _ in draw(criterion, search.n_draws, context)]
     return model
+
+
+def learnt_again(model: Closed, data: Data, search: Search, context: FitContext) -> Closed:
+    """A model of the same kind, learnt from other rows or weights: one climb from the values that it has."""
+    assert model.learnt is not None
+    again = copy.copy(model.on(data))
+    again.prior = copy.deepcopy(model.prior)
+    raws = {item.name: item.parameter.raw for item in again.module.named_values()}
+    centres = {raws[name]: centre for name, centre in model.learnt.centres.items()}
+    return fit_process(again, replace(search, n_restarts=0), Rows(data), context, centres)
 
 
 def check_device(x: PointRows, context: FitContext) -> None:

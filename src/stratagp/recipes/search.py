@@ -61,6 +61,8 @@ def climb(model: ProcessModel | ClassModel, search: Search, context: FitContext,
         part = model if few == n else model.on(model.data.some(few, context.seed))
         criterion = Criterion(search.criterion, model.module, part.score, centres)
         curvature = curvature.times(before / few)
+        if before > 1:
+            criterion.recall()
         with warnings.catch_warnings():
             if few < n:
                 warnings.simplefilter("ignore", ConvergenceWarning)  # the next climb goes on from there

@@ -9,7 +9,7 @@ from typing import Any
 
 from stratagp.errors import ConvergenceWarning
 from stratagp.kernels import Kernel, Matern
-from stratagp.models.fitted import Learnt
+from stratagp.models.fitted import Fitted, Learnt
 from stratagp.models.fitted_process import VecchiaModel
 from stratagp.models.vecchia import VecchiaGP
 from stratagp.recipes.base import FitContext, Recipe, Rows
@@ -63,6 +63,14 @@ class VecchiaRecipe(Recipe):
             )
         return model
 
+    def again(self, before: Fitted, rows: Rows, context: FitContext) -> VecchiaModel:
+        """The values that were learnt before, with all of these rows to be neighbours."""
+        if not isinstance(before, VecchiaModel) or rows.filled is not None:
+            return self.fit(rows, context)
+        again = replace(before, data=rows.data, sets=None)
+        again.draws = [again.condition()]
+        return again
+
     def _best(self, rows: Rows, context: FitContext) -> tuple[VecchiaModel, Centres]:
         """The model of the given kernel, or of the smoothness that explains the rows best."""
         if self.kernel is not None:
@@ -96,6 +104,7 @@ class VecchiaRecipe(Recipe):
         n_rows, n_neighbours = size
         model.sets = model.prior.conditionals(model.data.x, n_rows, min(n_neighbours, self.n_neighbours))
         criterion = Criterion(self.search.criterion, model.module, model.score, centres)
+        criterion.recall()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a climb need not end: the next goes on from there
             model.result = train(criterion, search, context, _ENOUGH * len(model.data))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,8 +16,9 @@ from stratagp.parameters import Parameter
 from stratagp.training.free import log_jacobian_of, unread
 
 CRITERIA = ("map", "ml", "loo", "bayes")
-WIDTHS = {"lengthscale": 0.7}  # standard deviations of default priors on logs, where the data told the start
-WIDTH = 1.0  # of the others
+WIDTH = 1.0  # standard deviation of default priors on logs, where the data told the start
+SHORT, TAIL = 0.5, 0.3  # of lengthscales: that of shorter ones; the rate at which the density of longer ones falls
+REACH = 1.5  # beyond its start, in logs, that a lengthscale begins a climb on more rows at
 WIDE = 3.0  # where the user gave the start, which then says little about where it ends
 
 Centres = dict[Tensor, Tensor]
@@ -28,7 +30,9 @@ class Criterion:
     """What a choice of hyperparameters is worth, as ``objective()``.
 
     ``ml`` is the evidence. ``map`` adds the log density of the priors; a positive parameter without one gets a
-    Gaussian on its log around its start. ``loo`` is the leave-one-out density with the same priors.
+    Gaussian on its log around its start. For a lengthscale that the data told the start of, the side of long ones is an
+    exponential tail: a column that says nothing can get out of the way, and rows must ask for a short one. ``loo`` is
+    the leave-one-out density with the same priors.
     """
 
     name: str
@@ -42,7 +46,7 @@ class Criterion:
         weak = [item for item in self.module.named_values() if gets_weak_prior(item.parameter)]
         for raw in (item.parameter.raw for item in weak):
             self.centres[raw] = self.centres.get(raw, raw.detach().clone()).to(raw.device)
-        self.weak = [(item.parameter.raw, self.centres[item.parameter.raw], _width(item)) for item in weak]
+        self.weak = [(item.parameter.raw, self.centres[item.parameter.raw], _default_prior(item)) for item in weak]
 
     def named_centres(self) -> dict[str, Tensor]:
         """The centres by the names of their parameters, to be kept with the model."""
@@ -54,9 +58,19 @@ class Criterion:
         value = self.score(self.name == "loo")
         return value if self.name == "ml" else value + self.log_prior()
 
+    def recall(self) -> None:
+        """Bring lengthscales that went far beyond their start back into reach: more rows may ask for their columns.
+
+        The slope of the evidence vanishes where a column says nothing, so no climb would bring them back.
+        """
+        with torch.no_grad():
+            for raw, start, prior in self.weak:
+                if prior is _relevance:
+                    raw.copy_(torch.minimum(raw, start + REACH))
+
     def log_prior(self) -> Tensor:
         """The log density of the user's priors, and of the default ones."""
-        terms = [-0.5 * ((raw - start) / width).square().sum() for raw, start, width in self.weak]
+        terms = [log_density(raw - start).sum() for raw, start, log_density in self.weak]
         return self.module.log_prior() + (torch.stack(terms).sum() if terms else 0.0)
 
     def log_density(self) -> Tensor:
@@ -72,8 +86,25 @@ class Criterion:
         return self.score(False) + self.log_prior() + (torch.stack(terms).sum() if terms else 0.0)
 
 
-def _width(item: NamedParameter) -> float:
-    return WIDTHS.get(item.name.rpartition(".")[2], WIDTH) if item.parameter.unset else WIDE
+def _default_prior(item: NamedParameter) -> Callable[[Tensor], Tensor]:
+    """The log density of how far a free coordinate is from its start, but for a constant."""
+    if not item.parameter.unset:
+        return partial(_gaussian, width=WIDE)
+    return _relevance if item.name.rpartition(".")[2] == "lengthscale" else partial(_gaussian, width=WIDTH)
+
+
+def _gaussian(distance: Tensor, width: float) -> Tensor:
+    return -0.5 * (distance / width).square()
+
+
+def _relevance(distance: Tensor) -> Tensor:
+    """A Gaussian of width ``SHORT`` that goes over into an exponential of rate ``TAIL``, with a continuous slope.
+
+    >>> _relevance(torch.tensor([-1.0, 4.0]))  # −½ (1/0.5)², and −0.3 (4 − ½ · 0.3 · 0.5²)
+    tensor([-2.0000, -1.1888])
+    """
+    joint = TAIL * SHORT**2
+    return torch.where(distance > joint, -TAIL * (distance - joint / 2), _gaussian(distance, SHORT))
 
 
 def gets_weak_prior(parameter: Parameter) -> bool:

@@ -1,0 +1,142 @@
+"""The best answer without a choice of model: candidates, judged by held-out density, and a mixture of a few."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+from sklearn.utils.validation import check_is_fitted
+
+from stratagp.errors import InputError, NoAttributeError
+from stratagp.estimators.classification import Classifier
+from stratagp.estimators.gp import Missing
+from stratagp.estimators.regression import Regressor
+from stratagp.models.stack import StackModel
+from stratagp.recipes.base import Recipe, Rows
+from stratagp.recipes.options import Positive
+from stratagp.recipes.stack import StackRecipe
+from stratagp.training import HyperparameterTable
+
+_CLEAR = 0.6  # of the weight: one member speaks almost alone
+
+
+class Stacked:
+    """What estimators of a stack tell about its members."""
+
+    fitted_: StackModel
+    plan: Sequence[str] | None
+
+    def _check(self) -> None:
+        if self.plan is not None and (isinstance(self.plan, str) or not self.plan):
+            raise InputError(f"plan must be a list of names of candidates, as in plan_, got {self.plan!r}")
+
+    @property
+    def leaderboard_(self) -> Any:
+        """A data frame with a row for each candidate, members of the stack first.
+
+        Columns: ``candidate``; ``density``, the mean log density of held-out rows (of standardised targets);
+        ``error``, their root mean square error (the share of wrong classes); ``weight`` in the stack; ``rows`` that it
+        had learnt from when judged; ``seconds``.
+        """
+        import pandas  # slow to load, and only needed here
+
+        check_is_fitted(self, "fitted_")
+        rows = [vars(entry) for entry in self.fitted_.board]
+        frame = pandas.DataFrame(rows).rename(columns={"name": "candidate"})
+        return frame.sort_values(["weight", "density"], ascending=False, ignore_index=True)
+
+    @property
+    def plan_(self) -> list[str]:
+        """The candidates that were judged, in their order: given as ``plan``, the same fit needs no clock."""
+        check_is_fitted(self, "fitted_")
+        return self.fitted_.plan
+
+    def explain(self) -> str:
+        """In words, what the stack is made of and what that says about the data."""
+        check_is_fitted(self, "fitted_")
+        model = self.fitted_
+        lines = [
+            f"{member.name} has {100 * weight:.0f} % of the weight: {member.why}."
+            for member, weight in zip(model.members, model.weights.tolist(), strict=True)
+        ]
+        best = max(model.board, key=lambda entry: entry.density)
+        alone = "one model speaks almost alone" if model.weights.max() > _CLEAR else "several models share the answer"
+        judged = f"{len(model.plan)} candidates were judged by rows that they had not seen; {alone}."
+        return "\n".join([judged, *lines, f"The best single candidate is {best.name}."])
+
+    @property
+    def kernel_(self) -> Any:
+        """A stack has none of its own."""
+        raise NoAttributeError("a stack has no kernel_: its members have, fitted_.members[0].fitted.module.kernel")
+
+    @property
+    def hyperparameters_(self) -> HyperparameterTable:
+        """A stack has none of its own."""
+        raise NoAttributeError("a stack has no hyperparameters_: leaderboard_ and explain() tell what it is made of")
+
+
+@dataclass(eq=False, repr=False)
+class StrataRegressor(Stacked, Regressor):
+    """Regression by the best mixture of processes and trees that a time allows.
+
+    Candidates differ in kernel, noise, scale of columns and target, and some are boosted trees. Each is judged by the
+    density of rows that it has not seen; the mixture of at most five that is best there answers every question.
+
+    Arguments:
+        time_limit: seconds that a fit may take; None for no limit.
+        plan: names of candidates, as ``plan_`` of an earlier fit has them: these run, and no clock decides.
+        missing: inputs that are NaN: "impute" fills them with what is expected, and averages predictions over what
+            they may be; "raise" refuses them.
+        standardise, categorical, encoding, device, random_state, verbose: as in :class:`GPRegressor`.
+
+    After ``fit``: ``leaderboard_`` (a data frame), ``explain()``, ``plan_``.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 6, (60, 1))
+    >>> model = StrataRegressor(plan=["Matérn 5/2", "squared exponential"], random_state=0)
+    >>> model = model.fit(X, np.sin(X[:, 0]) + rng.normal(0, 0.1, 60))
+    >>> mean, std = model.predict([[1.5]], return_std=True)
+    >>> round(float(mean[0]), 1), len(model.leaderboard_)
+    (1.0, 2)
+    """
+
+    time_limit: Positive | None = 60.0
+    _: KW_ONLY
+    plan: Sequence[str] | None = None
+    missing: Missing = "impute"
+    several_targets: ClassVar[bool] = False
+    classifier: ClassVar[str] = "StrataClassifier"
+
+    def _recipe(self, rows: Rows) -> Recipe:
+        origin = float(-self.scale_.mean[0] / self.scale_.scale[0])
+        above = bool((rows.data.y > origin + 1e-9).all())
+        return StackRecipe(self.time_limit, origin if above else None, self.plan)
+
+
+@dataclass(eq=False, repr=False)
+class StrataClassifier(Stacked, Classifier):
+    """Classification by the best mixture of processes and trees that a time allows.
+
+    Arguments:
+        time_limit, plan, missing, standardise, categorical, encoding, device, random_state, verbose: as in
+            :class:`StrataRegressor`.
+
+    After ``fit``: ``leaderboard_`` (a data frame), ``explain()``, ``plan_``.
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> model = StrataClassifier(plan=["Matérn 5/2"], random_state=0).fit(X, X[:, 0] > 0)
+    >>> model.predict([[2.0, 0.0]]).tolist()
+    [True]
+    """
+
+    time_limit: Positive | None = 60.0
+    _: KW_ONLY
+    plan: Sequence[str] | None = None
+    missing: Missing = "impute"
+    classifier: ClassVar[str] = "StrataClassifier"
+
+    def _recipe(self, rows: Rows) -> Recipe:
+        return StackRecipe(self.time_limit, None, self.plan)

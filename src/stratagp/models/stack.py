@@ -1,0 +1,149 @@
+"""A mixture of unlike models, weighted by how well each predicts rows that it has not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from stratagp.errors import InputError
+from stratagp.models.fitted import Fitted
+from stratagp.models.warps import Asinh, Log, NormalScores
+from stratagp.parameterised import Parameterised
+from stratagp.predictive import Classes, Predictive, mixture
+from stratagp.predictive.warped import Warped
+from stratagp.types import PointsLike
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How a candidate did.
+
+    Arguments:
+        name: of the candidate.
+        density: the mean log density of held-out rows, of standardised targets; log probability of classes.
+        error: root mean square error of held-out rows, of standardised targets; the share of wrong classes.
+        weight: in the stack; 0 for those that are no members.
+        rows: that it was judged after learning from.
+        seconds: that it took.
+    """
+
+    name: str
+    density: float
+    error: float
+    weight: float
+    rows: int
+    seconds: float
+
+
+@dataclass
+class Member:
+    """A fitted model that sees columns, and its target, through increasing functions.
+
+    Arguments:
+        name: of the candidate it was.
+        why: what its weight says about the data.
+        fitted: the model.
+        inputs: what columns go through; None for columns as they are.
+        warp: what targets went through; None for targets as they are.
+    """
+
+    name: str
+    why: str
+    fitted: Fitted
+    inputs: NormalScores | None = None
+    warp: Log | Asinh | None = None
+
+    def predictive(self, x: Any, of: str = "y") -> Predictive | Classes:
+        """The distribution at rows ``x``, of targets as they are."""
+        found = self.fitted.predictive(self._seen(x), of)
+        return self._as_it_is(found)
+
+    def held_out(self) -> Predictive | Classes | None:
+        """What was said of training rows by models that had not seen them, where learning tells."""
+        found = self.fitted.held_out()
+        return None if found is None else self._as_it_is(found)
+
+    def _as_it_is(self, found: Predictive | Classes) -> Predictive | Classes:
+        return found if self.warp is None or isinstance(found, Classes) else Warped(found, self.warp)
+
+    def function(self, x: Any) -> Float[np.ndarray, "n q"]:
+        """The expected function; that of a warped target is its median."""
+        found = self.fitted.function(self._seen(x))
+        return found if self.warp is None else self.warp.inverse(found)
+
+    def draw(self, x: Any, n_samples: int, of: str, generator: torch.Generator) -> Float[np.ndarray, "s n q"]:
+        """Joint draws, of targets as they are."""
+        drawn = self.fitted.draw(self._seen(x), n_samples, of, generator)
+        return drawn if self.warp is None else self.warp.inverse(drawn)
+
+    def _seen(self, x: Any) -> Any:
+        return x if self.inputs is None else self.inputs(x)
+
+
+class Modules(Parameterised):
+    """The modules of all members."""
+
+    def __init__(self, parts: list[nn.Module]) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+
+
+@dataclass
+class StackModel(Fitted):
+    """``p(y | x) = Σ w_k p_k(y | x)``.
+
+    Arguments:
+        members: the models.
+        weights: of the members, which sum to one.
+        rows: training rows.
+        board: how every candidate did, the best first.
+        plan: the candidates that were judged, in their order: with these names the same fit needs no clock.
+    """
+
+    members: list[Member]
+    weights: Float[Tensor, " k"]
+    rows: Any = field(repr=False)
+    board: list[Entry] = field(default_factory=list)
+    plan: list[str] = field(default_factory=list)
+
+    @property
+    def module(self) -> Parameterised:
+        """The modules of all members."""
+        return Modules([member.fitted.module for member in self.members])
+
+    @property
+    def points(self) -> Any:
+        """Training rows."""
+        return self.rows
+
+    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
+        """Not known: members are judged by held-out rows, not by evidence."""
+        raise InputError("a stack has no evidence: leaderboard_ tells the held-out density of its members")
+
+    def predictive(self, x: Any, of: str = "y") -> Predictive | Classes:
+        """The mixture of the members' distributions."""
+        weights = self.weights.numpy()
+        parts = [member.predictive(x, of) for member in self.members]
+        if isinstance(parts[0], Classes):
+            return Classes(np.einsum("k,knc->nc", weights, np.stack([part.probabilities for part in parts])))
+        return mixture(parts, np.log(weights))
+
+    def function(self, x: PointsLike) -> Float[np.ndarray, "n q"]:
+        """The average of the members' functions."""
+        return np.tensordot(self.weights.numpy(), np.stack([member.function(x) for member in self.members]), 1)
+
+    def draw(self, x: Any, n_samples: int, of: str, generator: torch.Generator) -> Float[np.ndarray, "s n q"]:
+        """Each draw from one member; those of trees are independent over rows."""
+        chosen = torch.multinomial(self.weights, n_samples, replacement=True, generator=generator)
+        parts = [
+            member.draw(x, count, of, generator)
+            for k, member in enumerate(self.members)
+            if (count := int((chosen == k).sum()))
+        ]
+        drawn = np.concatenate(parts)
+        return drawn[torch.randperm(n_samples, generator=generator).numpy()]

@@ -1,0 +1,150 @@
+"""What a stack may be made of: kernels, noise, functions of columns and targets, and trees, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.kernels import RBF, Kernel, Linear, Matern
+from stratagp.models.warps import Asinh, Log
+from stratagp.recipes.base import Recipe, Rows
+from stratagp.recipes.boosted_mean import BoostedMeanRecipe
+from stratagp.recipes.choose import EXACT_ROWS
+from stratagp.recipes.classes import ClassRecipe
+from stratagp.recipes.exact import ExactRecipe
+from stratagp.recipes.search import Search
+from stratagp.recipes.tree_classes import TreeClassesRecipe
+from stratagp.recipes.trees import TreesRecipe
+from stratagp.recipes.varying_noise import VaryingNoiseRecipe
+from stratagp.recipes.vecchia import VecchiaRecipe
+
+_SKEWED = 1.0  # skewness of a column or a target from which on another scale is tried
+_LONG_TAILS = 4.0  # excess kurtosis of a target from which on its tails are bent
+_FEW_COLUMNS = 30  # up to which a linear part is tried
+
+Make = Callable[[Rows], Recipe]
+WarpOf = Callable[[Float[np.ndarray, " n"]], Log | Asinh]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way to learn from a table.
+
+    Arguments:
+        name: in the leaderboard.
+        make: the recipe for rows.
+        why: what its weight says about the data.
+        scores: whether columns go through normal scores.
+        warp: the increasing function of the target, from the targets; None for targets as they are.
+        process: whether its cost grows fast with rows, so that it is tried on few of them first.
+    """
+
+    name: str
+    make: Make
+    why: str
+    scores: bool = False
+    warp: WarpOf | None = None
+    process: bool = True
+
+
+def of_numbers(x: Float[Tensor, "n d"], y: Float[Tensor, " n"], origin: float | None) -> list[Candidate]:
+    """Candidates for one target, the most promising first.
+
+    Arguments:
+        origin: where zero is among standardised targets, if all targets are above it.
+    """
+    smooth, rough = "a smooth function", "a function with steps and corners"
+    found = [
+        Candidate("Matérn 5/2, noise varies", _noisy(_matern(2.5)), f"{smooth}, and noise that differs between rows"),
+        Candidate("boosted trees", lambda rows: TreesRecipe("boosting"), "steps and interactions", process=False),
+        Candidate("Matérn 1/2, noise varies", _noisy(_matern(0.5)), f"{rough}, and noise that differs between rows"),
+        Candidate("boosted mean, Matérn 3/2", _boosted, "steps, with a smooth function on what they leave"),
+        Candidate("Matérn 5/2", _plain(_matern(2.5)), f"{smooth}, and noise of one level"),
+        Candidate("extra trees", lambda rows: TreesRecipe("extra trees"), "steps in many columns", process=False),
+        Candidate("squared exponential", _plain(lambda: RBF(ard=True)), "a very smooth function"),
+    ]
+    if np.abs(_skewness(x.numpy())).max(initial=0) > _SKEWED:
+        found.insert(3, Candidate("ranks, Matérn 3/2", _noisy(_matern(1.5)), "columns with long tails", scores=True))
+    if x.shape[1] <= _FEW_COLUMNS:
+        found.append(Candidate("linear and Matérn 3/2", _plain(_with_line), "a straight line with bends"))
+    return [*_of_warped(y.numpy(), origin), *found]
+
+
+def _of_warped(y: Float[np.ndarray, " n"], origin: float | None) -> list[Candidate]:
+    """Candidates for a target with long tails."""
+    if origin is not None and _skewness(np.asarray(y)[:, None])[0] > _SKEWED:
+        warp: WarpOf = lambda y: Log.learnt(y, origin)  # noqa: E731
+        return [
+            Candidate("log target, Matérn 5/2", _noisy(_matern(2.5)), "effects that multiply", warp=warp),
+            Candidate(
+                "log target, boosted trees",
+                lambda rows: TreesRecipe("boosting"),
+                "effects that multiply, in steps",
+                warp=warp,
+                process=False,
+            ),
+        ]
+    z = (y - y.mean()) / (y.std() or 1.0)
+    if np.mean(z**4) - 3 > _LONG_TAILS:
+        return [Candidate("bent target, Matérn 5/2", _noisy(_matern(2.5)), "long tails", warp=Asinh.learnt)]
+    return []
+
+
+def of_classes(x: Float[Tensor, "n d"]) -> list[Candidate]:
+    """Candidates for classes, the most promising first."""
+    found = [
+        Candidate("Matérn 5/2", _classes(_matern(2.5)), "smooth borders between classes"),
+        Candidate("boosted trees", lambda rows: TreeClassesRecipe("boosting"), "steps and interactions", process=False),
+        Candidate("Matérn 1/2", _classes(_matern(0.5)), "borders with corners"),
+        Candidate("extra trees", lambda rows: TreeClassesRecipe("extra trees"), "steps in many columns", process=False),
+        Candidate("squared exponential", _classes(lambda: RBF(ard=True)), "very smooth borders"),
+    ]
+    if np.abs(_skewness(x.numpy())).max(initial=0) > _SKEWED:
+        found.insert(3, Candidate("ranks, Matérn 3/2", _classes(_matern(1.5)), "columns with long tails", scores=True))
+    if x.shape[1] <= _FEW_COLUMNS:
+        found.append(Candidate("linear and Matérn 3/2", _classes(_with_line), "straight borders with bends"))
+    return found
+
+
+def _matern(nu: float) -> Callable[[], Kernel]:
+    return lambda: Matern(nu=nu, ard=True)
+
+
+def _with_line() -> Kernel:
+    return Linear(ard=True) + Matern(nu=1.5, ard=True)
+
+
+def _plain(kernel: Callable[[], Kernel]) -> Make:
+    """A process with noise of one level: exact for few rows, Vecchia's for many."""
+
+    def make(rows: Rows) -> Recipe:
+        bound, search = rows.bind(kernel(), Matern()), Search()
+        return (
+            ExactRecipe(bound, search=search) if len(rows.data) <= EXACT_ROWS else VecchiaRecipe(bound, search=search)
+        )
+
+    return make
+
+
+def _noisy(kernel: Callable[[], Kernel]) -> Make:
+    return lambda rows: VaryingNoiseRecipe(_plain(kernel)(rows))
+
+
+def _boosted(rows: Rows) -> Recipe:
+    return BoostedMeanRecipe(_plain(_matern(1.5))(rows))
+
+
+def _classes(kernel: Callable[[], Kernel]) -> Make:
+    return lambda rows: ClassRecipe(rows.bind(kernel(), Matern()))
+
+
+def _skewness(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " d"]:
+    """Of each column; 0 where it has two different values at most."""
+    spread = x.std(0)
+    z = (x - x.mean(0)) / np.where(spread > 0, spread, 1.0)
+    two = np.array([len(np.unique(column[:1000])) <= 2 for column in x.T], dtype=bool)
+    return np.where(two, 0.0, (z**3).mean(0))

@@ -1,0 +1,262 @@
+"""Many candidates, judged by rows that they have not seen, and the best mixture of a few of them."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from stratagp.errors import InputError, NotPositiveDefiniteError
+from stratagp.models.fitted import Fitted
+from stratagp.models.stack import Entry, Member, StackModel
+from stratagp.models.warps import NormalScores
+from stratagp.objectives.stacking import stacking_weights
+from stratagp.predictive import Classes, Predictive
+from stratagp.recipes import candidates
+from stratagp.recipes.base import FitContext, Recipe, Rows
+from stratagp.recipes.candidates import Candidate
+
+_FOLDS = 5
+_FOLD_ROWS = 2000  # up to which every row is held out once; above, some rows are
+_HELD_OUT = (400, 3000)  # rows that are held out where there are more: a fifth, between these
+_SCREENED = 800  # rows of the first trial of processes where there are more
+_PROMOTED = 4  # processes that see all rows after the trial
+_LEAST_DENSITY = -30.0  # nats: one row that a model thinks impossible must not decide alone
+_SPENT = 0.75  # of the time limit: no candidate begins after that
+
+
+@dataclass(frozen=True)
+class StackRecipe(Recipe):
+    """Try candidates, judge them by held-out density, and mix the best.
+
+    Up to 2,000 rows each candidate learns five times, each time without a fifth of the rows, which it then predicts.
+    Above, one fifth of the rows (3,000 at most) is held out, and processes are tried on 800 rows first. Weights
+    maximise the density of all rows that were held out; members then learn from all rows, from where they ended.
+
+    Arguments:
+        seconds: that all this may take; None for no limit.
+        origin: where zero is among standardised targets, if all targets are above it; None otherwise.
+        plan: names of candidates to run, in this order; None to run all that fit into the time.
+    """
+
+    seconds: float | None = None
+    origin: float | None = None
+    plan: Sequence[str] | None = None
+
+    def fit(self, rows: Rows, context: FitContext) -> StackModel:
+        """Judge, weight, and learn from all rows."""
+        rows = replace(rows, filled=None)
+        trial = _Trial(rows, context, self.seconds, self.plan)
+        trial.run(self._candidates(rows))
+        density = np.stack([each.density for each in trial.judged], 1)
+        weights = stacking_weights(density)
+        chosen = [(trial.judged[k], float(weights[k])) for k in np.argsort(-weights) if weights[k] > 0]
+        members = []
+        for judged, weight in chosen:
+            context.log(f"{judged.candidate.name}: weight {weight:.2f}, learns from all rows")
+            members.append(trial.final(judged))
+        shares = torch.tensor([weight for _, weight in chosen], dtype=torch.float64)
+        return StackModel(members, shares / shares.sum(), rows.data.x, trial.board(weights), trial.names)
+
+    def _candidates(self, rows: Rows) -> list[Candidate]:
+        data = rows.data
+        if data.y.shape[1] > 1:
+            raise InputError("a stack learns one target: fit one model for each")
+        found = (
+            candidates.of_classes(data.x)
+            if rows.n_classes
+            else candidates.of_numbers(data.x, data.y[:, 0], self.origin)
+        )
+        if self.plan is None:
+            return found
+        named = {each.name: each for each in found}
+        unknown = [name for name in self.plan if name not in named]
+        if unknown:
+            raise InputError(f"plan has {unknown[0]!r}; for these rows there are: {', '.join(named)}")
+        return [named[name] for name in self.plan]
+
+
+@dataclass
+class _Judged:
+    """A candidate, what it said about held-out rows, and the last model that it was."""
+
+    candidate: Candidate
+    density: Float[np.ndarray, " h"]
+    error: float
+    member: Member
+    seconds: float
+    rows: int
+
+
+class _Found(NamedTuple):
+    """The last model of a candidate, and the density and error of each row, zero where it was not held out."""
+
+    member: Member
+    density: Float[Tensor, " n"]
+    wrong: Float[Tensor, " n"]
+    rows: int
+
+
+@dataclass
+class _Trial:
+    """Candidates on the same rows, with the same rows held out."""
+
+    rows: Rows
+    context: FitContext
+    seconds: float | None
+    plan: Sequence[str] | None
+    judged: list[_Judged] = field(default_factory=list)
+    screened: list[_Judged] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.start, n = time.monotonic(), len(self.rows.data)
+        order = torch.randperm(n, generator=self.context.generator())
+        if self.rows.n_classes:  # each fold has its share of each class
+            order = order[self.rows.data.codes[order].argsort(stable=True)]
+        if n <= _FOLD_ROWS:
+            folds = min(_FOLDS, n)
+            self.held = [order[i::folds].sort().values for i in range(folds)]
+        else:
+            count = min(max(n // 5, _HELD_OUT[0]), _HELD_OUT[1])
+            self.held = [order[:: n // count][:count].sort().values]
+
+    @property
+    def names(self) -> list[str]:
+        """The candidates that were judged, in their order."""
+        return [each.candidate.name for each in self.judged]
+
+    def run(self, found: list[Candidate]) -> None:
+        """Judge candidates, as many as fit into the time; at least one."""
+        if self.plan is None and len(self.held) == 1:
+            found = self._promoted(found)
+        for i, candidate in enumerate(found):
+            if self._is_late(candidate):
+                self.context.log(f"{candidate.name}: left out, as time runs short")
+                continue
+            self.context.log(f"candidate {i + 1} of {len(found)}: {candidate.name}{self._so_far()}")
+            judged = self._attempt(candidate)
+            if judged is not None:
+                self.judged.append(judged)
+        if not self.judged:
+            raise InputError("no candidate could learn from these rows: look for columns that are not finite")
+
+    def _promoted(self, found: list[Candidate]) -> list[Candidate]:
+        """Trees, and the processes that predict best after few rows."""
+        train = _others(len(self.rows.data), self.held[0])
+        few = train[torch.randperm(len(train), generator=self.context.generator())[:_SCREENED]].sort().values
+        tried = []
+        for candidate in (each for each in found if each.process):
+            judged = self._attempt(candidate, few)
+            if judged is not None:
+                tried.append(judged)
+            if self.seconds is not None and time.monotonic() - self.start > 0.3 * self.seconds:
+                break
+        self.screened = sorted(tried, key=lambda each: -each.density.mean())
+        trees = [each for each in found if not each.process]
+        return trees + [each.candidate for each in self.screened[:_PROMOTED]]
+
+    def _is_late(self, candidate: Candidate) -> bool:
+        """Whether a candidate would end after the time; the first one never is."""
+        if self.seconds is None or self.plan is not None or not self.judged:
+            return False
+        longest = max(each.seconds for each in self.judged) if len(self.held) > 1 else 0.0
+        spent = time.monotonic() - self.start
+        return spent + longest > _SPENT * self.seconds
+
+    def _so_far(self) -> str:
+        if not self.judged:
+            return ""
+        best = max(self.judged, key=lambda each: each.density.mean())
+        left = "" if self.seconds is None else f", {max(0.0, self.seconds - time.monotonic() + self.start):.0f} s left"
+        return f"; best so far {best.candidate.name}, {-best.density.mean():.3f} nats a row{left}"
+
+    def _attempt(self, candidate: Candidate, few: Int[Tensor, " f"] | None = None) -> _Judged | None:
+        """What a candidate says about the held-out rows; None where it cannot learn from the others."""
+        began, every = time.monotonic(), torch.cat(self.held).sort().values
+        try:
+            found = self._told(candidate) if few is None and not candidate.process else self._by_folds(candidate, few)
+        except (NotPositiveDefiniteError, InputError, ValueError) as error:
+            self.context.log(f"{candidate.name}: left out, {error}")
+            return None
+        member, density, wrong, learnt = found
+        mean = float(wrong[every].mean())
+        error = mean if self.rows.n_classes else mean**0.5
+        return _Judged(candidate, density[every].numpy(), error, member, time.monotonic() - began, learnt)
+
+    def _told(self, candidate: Candidate) -> _Found:
+        """A model that learns by folds itself, and knows what it said about rows that it had not seen."""
+        data = self.rows.data
+        member = self._member(candidate, torch.arange(len(data)), None)
+        said = member.held_out()
+        assert said is not None
+        return _Found(member, *_scores(said, data.y), len(data) * (_FOLDS - 1) // _FOLDS)
+
+    def _by_folds(self, candidate: Candidate, few: Int[Tensor, " f"] | None) -> _Found:
+        """A model that learns from all rows but those of a fold, or from few, and predicts the fold."""
+        data, member = self.rows.data, None
+        density, wrong = torch.zeros(len(data), dtype=torch.float64), torch.zeros(len(data), dtype=torch.float64)
+        for fold in self.held:
+            train = _others(len(data), fold) if few is None else few
+            member = self._member(candidate, train, member)
+            density[fold], wrong[fold] = _scores(member.predictive(data.x[fold]), data.y[fold])
+        assert member is not None
+        return _Found(member, density, wrong, len(train))
+
+    def _member(self, candidate: Candidate, chosen: Tensor, before: Member | None) -> Member:
+        """A candidate that has learnt from some rows; from where it ended, if it has learnt before."""
+        rows = replace(self.rows, data=self.rows.data.take(chosen))
+        inputs = NormalScores.learnt(rows.data.x) if candidate.scores else None
+        warp = None if candidate.warp is None else candidate.warp(rows.data.y[:, 0].numpy())
+        data = rows.data
+        if inputs is not None:
+            data = replace(data, x=inputs(data.x))
+        if warp is not None:
+            data = replace(data, y=torch.from_numpy(warp.forward(data.y.numpy())))
+        seen = replace(rows, data=data)
+        quiet = replace(self.context, log=lambda message: None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            recipe = candidate.make(seen)
+            fitted: Fitted = recipe.fit(seen, quiet) if before is None else recipe.again(before.fitted, seen, quiet)
+        return Member(candidate.name, candidate.why, fitted, inputs, warp)
+
+    def final(self, judged: _Judged) -> Member:
+        """A member that has learnt from all rows."""
+        if not judged.candidate.process:
+            return judged.member
+        return self._member(judged.candidate, torch.arange(len(self.rows.data)), judged.member)
+
+    def board(self, weights: Float[np.ndarray, " k"]) -> list[Entry]:
+        """How all candidates did, the best first; those that saw few rows only come last."""
+        full = [_entry(each, float(weight)) for each, weight in zip(self.judged, weights, strict=True)]
+        rest = [_entry(each, 0.0) for each in self.screened if each.candidate.name not in self.names]
+        return sorted(full, key=lambda each: -each.density) + rest
+
+
+def _entry(judged: _Judged, weight: float) -> Entry:
+    density = float(judged.density.mean())
+    return Entry(judged.candidate.name, density, judged.error, weight, judged.rows, judged.seconds)
+
+
+def _others(n: int, held: Int[Tensor, " h"]) -> Int[Tensor, " r"]:
+    kept = torch.ones(n, dtype=torch.bool)
+    kept[held] = False
+    return kept.nonzero()[:, 0]
+
+
+def _scores(said: Predictive | Classes, y: Float[Tensor, "h 1"]) -> tuple[Float[Tensor, " h"], Float[Tensor, " h"]]:
+    """The log density of each target, and its squared error; or of classes, and whether the guess is wrong."""
+    if isinstance(said, Classes):
+        codes = y[:, 0].long().numpy()
+        found, wrong = said.log_density(codes), (said.probabilities.argmax(1) != codes).astype(float)
+    else:
+        found, wrong = said.log_density(y.numpy())[:, 0], np.square(said.mean - y.numpy())[:, 0]
+    density = np.maximum(np.nan_to_num(found, nan=_LEAST_DENSITY), _LEAST_DENSITY)
+    return torch.from_numpy(density), torch.from_numpy(wrong)
