@@ -105,7 +105,7 @@ def of_boosting(models: Sequence[Any], n_trees: int | None = None) -> Forest:
 
 
 def of_extra_trees(models: Sequence[Any]) -> Forest:
-    """The averages of scikit-learn's extra trees, those of one model after those of another: means, or shares of classes.
+    """The averages of scikit-learn's extra trees, those of one model after those of another: means, or shares.
 
     Arguments:
         models: fitted, all of the same kind and with the same number of trees.
