@@ -1,0 +1,188 @@
+"""Fitted trees: forests with a density around them, and forests of classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from stratagp.errors import NoAttributeError
+from stratagp.models.fitted import Fitted
+from stratagp.models.forest import Forest
+from stratagp.models.observations import Data
+from stratagp.models.spread import Spread
+from stratagp.parameterised import Parameterised
+from stratagp.predictive import Classes, LocationScale
+from stratagp.types import PointsLike
+
+
+class NoValues(Parameterised):
+    """The module of a model without kernels and learnt parameters; asked for one, it says so.
+
+    >>> hasattr(NoValues(), "kernel")
+    False
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            raise NoAttributeError(f"a model of trees has no {name}: that is for models with a kernel") from None
+
+
+@dataclass
+class TreesModel(Fitted):
+    """The mean of forests, each of all rows but those of one fold, with a Gaussian or Student-t density around it.
+
+    ``y ~ t_ν(m(x), v(x))`` where ``m`` averages the forests. What is believed of the function is the jackknife over
+    folds: variance ``(k − 1)/k Σ (m_j − m)²``.
+
+    Arguments:
+        location: ``m_j``, a column for each fold.
+        spread: ``v`` and ``ν``.
+        data: the training rows.
+        held_out_mean, held_out_var: mean and variance of each training row by the forests that have not seen it.
+    """
+
+    location: Forest
+    spread: Spread
+    data: Data = field(repr=False)
+    held_out_mean: Float[Tensor, " n"] = field(repr=False)
+    held_out_var: Float[Tensor, " n"] = field(repr=False)
+
+    @property
+    def module(self) -> Parameterised:
+        """No values: trees have none that are learnt by gradients."""
+        return NoValues()
+
+    @property
+    def points(self) -> Any:
+        """The training rows."""
+        return self.data.x
+
+    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
+        """The log density of the training rows by forests that have not seen them; there is no evidence of trees."""
+        return torch.as_tensor(self.held_out().log_density(self.data.y.cpu().numpy()).sum())
+
+    def held_out(self) -> LocationScale:
+        """What is said of each training row by forests that have not seen it."""
+        mean, var = self.leave_one_out()
+        return LocationScale(mean[None], var[None], np.zeros(1), self.spread.dof)
+
+    def leave_one_out(self) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n q"]]:
+        """Mean and variance of each training row, predicted from the rows of other folds."""
+        return self.held_out_mean[:, None].numpy(), self.held_out_var[:, None].numpy()
+
+    def predictive(self, x: Any, of: str = "y") -> LocationScale:
+        """A Gaussian or t distribution of targets; a Gaussian of the function, by the jackknife over folds."""
+        x = _table(x)
+        each = self.location(x)
+        mean, folds = each.mean(1), each.shape[1]
+        if of == "y":
+            var, dof = self.spread.variances(x, mean), self.spread.dof
+        else:
+            var, dof = each.var(1, correction=0) * (folds - 1), None
+        return LocationScale(mean[None, :, None].numpy(), var[None, :, None].numpy(), np.zeros(1), dof)
+
+    def function(self, x: PointsLike) -> Float[np.ndarray, "n q"]:
+        """The mean of the forests."""
+        return self.location(_table(x)).mean(1, keepdim=True).numpy()
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Scores to probabilities, ``p = (1 − ε) softmax(s/T) + ε · base``: none is zero.
+
+    Arguments:
+        temperature: ``T``.
+        doubt: ``ε``, the weight of base rates.
+        base: the rates of all classes, none of them zero.
+        present: the classes that scores are of.
+        shares: whether scores are the logs of shares, which may be zero, instead of scores.
+    """
+
+    temperature: float
+    doubt: float
+    base: Float[Tensor, " c"]
+    present: tuple[int, ...]
+    shares: bool = False
+
+    def scores(self, each: Float[Tensor, "n k"]) -> Float[Tensor, "n p"]:
+        """The scores of classes, averaged over forests: ``each`` has those of one forest after those of another."""
+        present = list(self.present)
+        if self.shares:
+            mean = each.unflatten(1, (-1, len(present))).mean(1)
+            return (mean + _LEAST_SHARE * self.base[present]).log()
+        if len(present) == 2:  # one score: the log odds of the second
+            odds = each.mean(1, keepdim=True)
+            return torch.cat([-odds / 2, odds / 2], 1)
+        return each.unflatten(1, (-1, len(present))).mean(1)
+
+    def probabilities(self, scores: Float[Tensor, "n p"]) -> Float[Tensor, "n c"]:
+        """The probability of each class."""
+        found = self.doubt * self.base.expand(len(scores), -1)
+        found[:, list(self.present)] += (1 - self.doubt) * (scores / self.temperature).softmax(1)
+        return found
+
+
+_LEAST_SHARE = 0.02  # of base rates in shares, before their logarithm
+
+
+@dataclass
+class TreeClassesModel(Fitted):
+    """Averaged scores of forests, each of all rows but those of one fold, with a learnt temperature.
+
+    Arguments:
+        forest: scores of classes, those of one fold after those of another; None where there is one class alone.
+        calibration: makes probabilities of them.
+        data: the training rows.
+        held_out_scores: the scores of each training row by the forest that has not seen it.
+    """
+
+    forest: Forest | None
+    calibration: Calibration
+    data: Data = field(repr=False)
+    held_out_scores: Float[Tensor, "n p"] = field(repr=False)
+
+    @property
+    def module(self) -> Parameterised:
+        """No values: trees have none that are learnt by gradients."""
+        return NoValues()
+
+    @property
+    def points(self) -> Any:
+        """The training rows."""
+        return self.data.x
+
+    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
+        """The log probability of the training rows by forests that have not seen them."""
+        return torch.as_tensor(self.held_out().log_density(self.data.codes.cpu().numpy()).sum())
+
+    def held_out(self) -> Classes:
+        """What is said of each training row by forests that have not seen it."""
+        return Classes(self.calibration.probabilities(self.held_out_scores).numpy())
+
+    def predictive(self, x: Any, of: str = "y") -> LocationScale | Classes:
+        """The probability of each class; or their logs, of which trees have no doubt."""
+        probabilities = self.calibration.probabilities(self._scores(_table(x)))
+        if of == "y":
+            return Classes(probabilities.numpy())
+        scores = probabilities.log().numpy()[None]
+        return LocationScale(scores, np.zeros_like(scores), np.zeros(1))
+
+    def function(self, x: PointsLike) -> Float[np.ndarray, "n c"]:
+        """The log probability of each class."""
+        return self.calibration.probabilities(self._scores(_table(x))).log().numpy()
+
+    def _scores(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n p"]:
+        if self.forest is None:
+            return torch.zeros(len(x), 1, dtype=torch.float64)
+        return self.calibration.scores(self.forest(x))
+
+
+def _table(x: Any) -> Float[Tensor, "n d"]:
+    return torch.as_tensor(x, dtype=torch.float64).detach().cpu()
