@@ -26,13 +26,13 @@ class BoostedMeanModel(Fitted):
         forest: ``m_j``, a column for each fold, whose average is ``m``.
         process: ``g``, learnt from standardised residuals of held-out rows.
         scale: ``c``, the root mean square of the residuals.
-        held_out: ``m_j(x)`` of each training row by the forest that has not seen it.
+        apart: ``m_j(x)`` of each training row by the forest that has not seen it.
     """
 
     forest: Forest
     process: Fitted
     scale: float
-    held_out: Float[Tensor, " n"] = field(repr=False)
+    apart: Float[Tensor, " n"] = field(repr=False)
     learnt: Learnt | None = None
     result: Any = None
 
@@ -48,7 +48,7 @@ class BoostedMeanModel(Fitted):
 
     def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
         """The log density of the residuals, ``log p(r/c) − n log c``."""
-        return self.process.score(leave_one_out) - len(self.held_out) * np.log(self.scale)
+        return self.process.score(leave_one_out) - len(self.apart) * np.log(self.scale)
 
     def predictive(self, x: Any, of: str = "y") -> LocationScale:
         """The distribution of the process, shifted by the forest."""
@@ -74,7 +74,7 @@ class BoostedMeanModel(Fitted):
     def leave_one_out(self) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n q"]]:
         """Each training target by the forest that has not seen it and the process of all other residuals."""
         mean, var = self.process.leave_one_out()
-        return self.held_out[:, None].numpy() + self.scale * mean, self.scale**2 * var
+        return self.apart[:, None].numpy() + self.scale * mean, self.scale**2 * var
 
     def _mean(self, x: Any) -> Float[np.ndarray, "n 1"]:
         return self.forest(x).mean(1, keepdim=True).numpy()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from stratagp.models.boosted_mean import BoostedMeanModel
+from stratagp.models.fitted import Fitted
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.fold_forests import numbers_of
 from stratagp.recipes.trees import forests_of_numbers
@@ -36,12 +37,19 @@ class BoostedMeanRecipe(Recipe):
 
     def fit(self, rows: Rows, context: FitContext) -> BoostedMeanModel:
         """Forests, residuals, the process."""
+        return self._learnt(rows, context, None)
+
+    def again(self, before: Fitted, rows: Rows, context: FitContext) -> BoostedMeanModel:
+        """New forests, and the process from where it ended."""
+        return self._learnt(rows, context, before.process if isinstance(before, BoostedMeanModel) else None)
+
+    def _learnt(self, rows: Rows, context: FitContext, before: Fitted | None) -> BoostedMeanModel:
         found = forests_of_numbers(numbers_of(rows, context), "boosting", context.seed, self.leaves)
         mean = torch.from_numpy(found.held_out)
         left = rows.data.y - mean.to(rows.data.y)
         scale = max(float(left.square().mean().sqrt()), _LEAST)
         residuals = replace(rows, data=replace(rows.data, y=left / scale))
         recipe = self.process if isinstance(self.process, Recipe) else self.process(residuals)
-        model = recipe.fit(residuals, context)
+        model = recipe.fit(residuals, context) if before is None else recipe.again(before, residuals, context)
         result = vars(model).get("result")
         return BoostedMeanModel(found.forest, model, scale, mean[:, 0], model.learnt, result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -17,14 +17,16 @@ from stratagp.recipes.choose import EXACT_ROWS
 from stratagp.recipes.classes import ClassRecipe
 from stratagp.recipes.exact import ExactRecipe
 from stratagp.recipes.search import Search
+from stratagp.recipes.spread import SpreadRecipe
 from stratagp.recipes.tree_classes import TreeClassesRecipe
-from stratagp.recipes.trees import TreesRecipe
+from stratagp.recipes.trees import Kind, TreesRecipe
 from stratagp.recipes.varying_noise import VaryingNoiseRecipe
 from stratagp.recipes.vecchia import VecchiaRecipe
 
 _SKEWED = 1.0  # skewness of a column or a target from which on another scale is tried
 _LONG_TAILS = 4.0  # excess kurtosis of a target from which on its tails are bent
 _FEW_COLUMNS = 30  # up to which a linear part is tried
+_NAMES: dict[Kind, str] = {"boosting": "boosted trees", "extra trees": "extra trees"}
 
 Make = Callable[[Rows], Recipe]
 WarpOf = Callable[[Float[np.ndarray, " n"]], Log | Asinh]
@@ -40,7 +42,8 @@ class Candidate:
         why: what its weight says about the data.
         scores: whether columns go through normal scores.
         warp: the increasing function of the target, from the targets; None for targets as they are.
-        process: whether its cost grows fast with rows, so that it is tried on few of them first.
+        process: whether its cost grows fast with rows, so that it is tried on few of them first; trees learn by folds,
+            and tell themselves what they say of rows that they have not seen.
     """
 
     name: str
@@ -58,14 +61,15 @@ def of_numbers(x: Float[Tensor, "n d"], y: Float[Tensor, " n"], origin: float | 
         origin: where zero is among standardised targets, if all targets are above it.
     """
     smooth, rough = "a smooth function", "a function with steps and corners"
+    varies = "and noise that differs between rows"
     found = [
-        Candidate("Matérn 5/2, noise varies", _noisy(_matern(2.5)), f"{smooth}, and noise that differs between rows"),
-        Candidate("boosted trees", lambda rows: TreesRecipe("boosting"), "steps and interactions", process=False),
-        Candidate("Matérn 1/2, noise varies", _noisy(_matern(0.5)), f"{rough}, and noise that differs between rows"),
-        Candidate("boosted mean, Matérn 3/2", _boosted, "steps, with a smooth function on what they leave"),
-        Candidate("Matérn 5/2", _plain(_matern(2.5)), f"{smooth}, and noise of one level"),
-        Candidate("extra trees", lambda rows: TreesRecipe("extra trees"), "steps in many columns", process=False),
+        Candidate("Matérn 5/2, noise varies", _noisy(_matern(2.5)), f"{smooth}, {varies}"),
+        _trees("boosting", "steps and interactions"),
+        Candidate("Matérn 1/2, noise varies", _noisy(_matern(0.5)), f"{rough}, {varies}"),
+        Candidate("Matérn 5/2, long tails", _spread(_matern(2.5)), f"{smooth}, and errors with long tails"),
+        _trees("extra trees", "steps in many columns"),
         Candidate("squared exponential", _plain(lambda: RBF(ard=True)), "a very smooth function"),
+        Candidate("boosted mean, Matérn 3/2", _boosted, "steps, with a smooth function on what they leave"),
     ]
     if np.abs(_skewness(x.numpy())).max(initial=0) > _SKEWED:
         found.insert(3, Candidate("ranks, Matérn 3/2", _noisy(_matern(1.5)), "columns with long tails", scores=True))
@@ -74,20 +78,17 @@ def of_numbers(x: Float[Tensor, "n d"], y: Float[Tensor, " n"], origin: float | 
     return [*_of_warped(y.numpy(), origin), *found]
 
 
+def _trees(kind: Kind, why: str) -> Candidate:
+    return Candidate(_NAMES[kind], lambda rows: TreesRecipe(kind), why, process=False)
+
+
 def _of_warped(y: Float[np.ndarray, " n"], origin: float | None) -> list[Candidate]:
     """Candidates for a target with long tails."""
-    if origin is not None and _skewness(np.asarray(y)[:, None])[0] > _SKEWED:
+    if origin is not None and _skewness(y[:, None])[0] > _SKEWED:
         warp: WarpOf = lambda y: Log.learnt(y, origin)  # noqa: E731
-        return [
-            Candidate("log target, Matérn 5/2", _noisy(_matern(2.5)), "effects that multiply", warp=warp),
-            Candidate(
-                "log target, boosted trees",
-                lambda rows: TreesRecipe("boosting"),
-                "effects that multiply, in steps",
-                warp=warp,
-                process=False,
-            ),
-        ]
+        trees = replace(_trees("boosting", "effects that multiply, in steps"), name="log target, boosted trees")
+        smooth = Candidate("log target, Matérn 5/2", _noisy(_matern(2.5)), "effects that multiply")
+        return [replace(smooth, warp=warp), replace(trees, warp=warp)]
     z = (y - y.mean()) / (y.std() or 1.0)
     if np.mean(z**4) - 3 > _LONG_TAILS:
         return [Candidate("bent target, Matérn 5/2", _noisy(_matern(2.5)), "long tails", warp=Asinh.learnt)]
@@ -98,9 +99,9 @@ def of_classes(x: Float[Tensor, "n d"]) -> list[Candidate]:
     """Candidates for classes, the most promising first."""
     found = [
         Candidate("Matérn 5/2", _classes(_matern(2.5)), "smooth borders between classes"),
-        Candidate("boosted trees", lambda rows: TreeClassesRecipe("boosting"), "steps and interactions", process=False),
+        _class_trees("boosting", "steps and interactions"),
         Candidate("Matérn 1/2", _classes(_matern(0.5)), "borders with corners"),
-        Candidate("extra trees", lambda rows: TreeClassesRecipe("extra trees"), "steps in many columns", process=False),
+        _class_trees("extra trees", "steps in many columns"),
         Candidate("squared exponential", _classes(lambda: RBF(ard=True)), "very smooth borders"),
     ]
     if np.abs(_skewness(x.numpy())).max(initial=0) > _SKEWED:
@@ -108,6 +109,10 @@ def of_classes(x: Float[Tensor, "n d"]) -> list[Candidate]:
     if x.shape[1] <= _FEW_COLUMNS:
         found.append(Candidate("linear and Matérn 3/2", _classes(_with_line), "straight borders with bends"))
     return found
+
+
+def _class_trees(kind: Kind, why: str) -> Candidate:
+    return Candidate(_NAMES[kind], lambda rows: TreeClassesRecipe(kind), why, process=False)
 
 
 def _matern(nu: float) -> Callable[[], Kernel]:
@@ -134,8 +139,17 @@ def _noisy(kernel: Callable[[], Kernel]) -> Make:
     return lambda rows: VaryingNoiseRecipe(_plain(kernel)(rows))
 
 
+def _spread(kernel: Callable[[], Kernel]) -> Make:
+    return lambda rows: _widened(_plain(kernel)(rows), rows)
+
+
 def _boosted(rows: Rows) -> Recipe:
-    return BoostedMeanRecipe(_plain(_matern(1.5))(rows))
+    return _widened(BoostedMeanRecipe(_plain(_matern(1.5))(rows)), rows)
+
+
+def _widened(recipe: Recipe, rows: Rows) -> Recipe:
+    """With width and shape from leave-one-out errors, which are quick to have for few rows."""
+    return SpreadRecipe(recipe) if len(rows.data) <= EXACT_ROWS else recipe
 
 
 def _classes(kernel: Callable[[], Kernel]) -> Make:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from stratagp.errors import InputError
@@ -17,6 +18,7 @@ from stratagp.recipes.base import FitContext, Rows
 from stratagp.recipes.processes import check_device
 
 FOLDS = 5
+_ONE_THREAD = 20_000  # rows below which threads cost more than they gain
 _ROUNDS = (50, 100, 200, 400, 800)  # iterations of boosting that are tried, as long as the last third still gains
 _MOST_TREES = 1000  # of one fold: each class has a tree in each iteration
 _TREES = ((2000, 60), (torch.inf, 40))  # extra trees of a fold, up to so many rows
@@ -111,6 +113,16 @@ def boosted(table: Table, make: Callable[[int], Any], loss: Loss) -> FoldForests
         make: a model of scikit-learn with so many iterations that has not been fitted, and that goes on where it was.
         loss: what iterations are judged by.
     """
+    with _threads(len(table.y)):
+        return _boosted(table, make, loss)
+
+
+def _threads(rows: int) -> Any:
+    """One thread for few rows: several would wait for one another longer than they work."""
+    return threadpool_limits(1 if rows < _ONE_THREAD else None, "openmp")
+
+
+def _boosted(table: Table, make: Callable[[int], Any], loss: Loss) -> FoldForests:
     models = [make(0) for _ in table.folds]
     outputs = len(np.unique(table.y)) if hasattr(models[0], "predict_proba") else 1
     for rounds in (rounds for rounds in _ROUNDS if rounds == _ROUNDS[0] or rounds * outputs <= _MOST_TREES):

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from scipy.optimize import minimize
 from scipy.special import gammaln
 
+from stratagp.models.fitted import Fitted
 from stratagp.models.spread import LEAST_VARIANCE, Spread, SpreadModel
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.fold_forests import Table, boosted, numbers_of, regressor
@@ -39,8 +40,16 @@ class SpreadRecipe(Recipe):
 
     def fit(self, rows: Rows, context: FitContext) -> SpreadModel:
         """The model, then its errors."""
+        return self._spread(self.recipe.fit(rows, context), rows, context)
+
+    def again(self, before: Fitted, rows: Rows, context: FitContext) -> SpreadModel:
+        """The model from where it ended, then its errors."""
+        if not isinstance(before, SpreadModel):
+            return self.fit(rows, context)
+        return self._spread(self.recipe.again(before.model, rows, context), rows, context)
+
+    def _spread(self, model: Fitted, rows: Rows, context: FitContext) -> SpreadModel:
         table = numbers_of(rows, context)
-        model = self.recipe.fit(rows, context)
         mean, var = (each[:, 0] for each in model.leave_one_out())
         spread, wide = spread_of(table, mean, var, context.seed)
         result = vars(model).get("result")

@@ -181,7 +181,7 @@ class _Trial:
         """What a candidate says about the held-out rows; None where it cannot learn from the others."""
         began, every = time.monotonic(), torch.cat(self.held).sort().values
         try:
-            found = self._told(candidate) if few is None and not candidate.process else self._by_folds(candidate, few)
+            found = self._told(candidate) if not candidate.process else self._by_folds(candidate, few)
         except (NotPositiveDefiniteError, InputError, ValueError) as error:
             self.context.log(f"{candidate.name}: left out, {error}")
             return None
