@@ -2,7 +2,10 @@
 
 Columns that name a row or give the target away are left out, and so are rows without a number. Words and codes become
 categories: a gap is a category too, and categories of fewer than ten rows are one, "other", so that no test row holds
-one that training has not seen. Numbers stay in their units. Class labels are codes from 0.
+one that training has not seen. Numbers stay in their units. Class labels are codes from 0. Of equal rows one is kept:
+who interpolates would be told the answer (23 % of the test rows of winequality_red and meats). They stay in
+:data:`CASES`, where columns are so coarse that equal rows are different cases, and in the standard splits, where 19 %
+of the test rows of wine and 7 % of those of concrete and protein stand in training too.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import datasets
 
 FOLDS, STANDARD = 5, 10  # splits of a table; of one with standard splits
 FEWEST = 10  # rows of a category of its own
+CASES = ("DoctorVisits", "biopsy", "Titanic")
 
 Task = Literal["regression", "classification"]
 Frame = pd.DataFrame
@@ -253,17 +257,18 @@ def parts(name: str, split: int) -> Parts:
         found = datasets.uci_regression(name, split)
         train, test = numbered(found.X_train, found.y_train), numbered(found.X_test, found.y_test)
         return Parts(train, np.asarray(train.pop("target")), test, np.asarray(test.pop("target")))
-    X, y = prepared(table)
+    X, y = prepared(table, name in CASES)
     folds = (StratifiedKFold if table.task == "classification" else KFold)(FOLDS, shuffle=True, random_state=0)
     train, test = list(folds.split(X, y))[split]
     return Parts(X.iloc[train].reset_index(drop=True), y[train], X.iloc[test].reset_index(drop=True), y[test])
 
 
-def prepared(table: TableSet) -> tuple[Frame, np.ndarray]:
+def prepared(table: TableSet, with_copies: bool = False) -> tuple[Frame, np.ndarray]:
     """Columns and target, without what no contestant could use."""
     frame = table.load()
     numbers = [column for column in frame if pd.api.types.is_numeric_dtype(frame[column])]
-    frame = frame.dropna(subset=[*numbers, table.target]).reset_index(drop=True)
+    frame = frame.dropna(subset=[*numbers, table.target])
+    frame = (frame if with_copies else frame.drop_duplicates()).reset_index(drop=True)
     y = frame.pop(table.target)
     columns = {c: frame[c].astype(str) if c in table.text else column_of(frame[c]) for c in frame}
     X = Frame({c: values for c, values in columns.items() if values.nunique() > 1})
