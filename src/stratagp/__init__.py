@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from stratagp.estimators import GPRegressor as GPRegressor
     from stratagp.estimators import RecalibratedClassifier as RecalibratedClassifier
     from stratagp.estimators import RecalibratedRegressor as RecalibratedRegressor
+    from stratagp.estimators import StrataClassifier as StrataClassifier
+    from stratagp.estimators import StrataRegressor as StrataRegressor
     from stratagp.estimators import StudentTProcessRegressor as StudentTProcessRegressor
     from stratagp.estimators import WishartProcessRegressor as WishartProcessRegressor
     from stratagp.estimators import calibrate as calibrate
@@ -69,6 +71,8 @@ _ESTIMATORS = (
     "GPRegressor",
     "RecalibratedClassifier",
     "RecalibratedRegressor",
+    "StrataClassifier",
+    "StrataRegressor",
     "StudentTProcessRegressor",
     "WishartProcessRegressor",
     "calibrate",

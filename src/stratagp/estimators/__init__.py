@@ -22,3 +22,5 @@ from stratagp.estimators.prediction_files import predict_file as predict_file
 from stratagp.estimators.prediction_files import predicted_columns as predicted_columns
 from stratagp.estimators.recalibrated import RecalibratedClassifier as RecalibratedClassifier
 from stratagp.estimators.recalibrated import RecalibratedRegressor as RecalibratedRegressor
+from stratagp.estimators.strata import StrataClassifier as StrataClassifier
+from stratagp.estimators.strata import StrataRegressor as StrataRegressor

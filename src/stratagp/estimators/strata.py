@@ -24,8 +24,13 @@ _CLEAR = 0.6  # of the weight: one member speaks almost alone
 class Stacked:
     """What estimators of a stack tell about its members."""
 
-    fitted_: StackModel
     plan: Sequence[str] | None
+
+    @property
+    def _stack(self) -> StackModel:
+        check_is_fitted(self, "fitted_")
+        found: StackModel = vars(self)["fitted_"]
+        return found
 
     def _check(self) -> None:
         if self.plan is not None and (isinstance(self.plan, str) or not self.plan):
@@ -41,21 +46,18 @@ class Stacked:
         """
         import pandas  # slow to load, and only needed here
 
-        check_is_fitted(self, "fitted_")
-        rows = [vars(entry) for entry in self.fitted_.board]
+        rows = [vars(entry) for entry in self._stack.board]
         frame = pandas.DataFrame(rows).rename(columns={"name": "candidate"})
         return frame.sort_values(["weight", "density"], ascending=False, ignore_index=True)
 
     @property
     def plan_(self) -> list[str]:
         """The candidates that were judged, in their order: given as ``plan``, the same fit needs no clock."""
-        check_is_fitted(self, "fitted_")
-        return self.fitted_.plan
+        return self._stack.plan
 
     def explain(self) -> str:
         """In words, what the stack is made of and what that says about the data."""
-        check_is_fitted(self, "fitted_")
-        model = self.fitted_
+        model = self._stack
         lines = [
             f"{member.name} has {100 * weight:.0f} % of the weight: {member.why}."
             for member, weight in zip(model.members, model.weights.tolist(), strict=True)

@@ -112,7 +112,7 @@ class HeteroscedasticPosterior(Process):
     (torch.Size([4]), torch.Size([4, 1]))
     """
 
-    function: ExactPosterior
+    function: Any  # the posterior of an exact process, or of Vecchia's
     log_variance: ExactPosterior
 
     def mean(self, x: PointsLike) -> Float[Tensor, " n"]:

@@ -129,9 +129,10 @@ class StackModel(Fitted):
         """The mixture of the members' distributions."""
         weights = self.weights.numpy()
         parts = [member.predictive(x, of) for member in self.members]
-        if isinstance(parts[0], Classes):
-            return Classes(np.einsum("k,knc->nc", weights, np.stack([part.probabilities for part in parts])))
-        return mixture(parts, np.log(weights))
+        classes = [part.probabilities for part in parts if isinstance(part, Classes)]
+        if classes:
+            return Classes(np.einsum("k,knc->nc", weights, np.stack(classes)))
+        return mixture([part for part in parts if isinstance(part, Predictive)], np.log(weights))
 
     def function(self, x: PointsLike) -> Float[np.ndarray, "n q"]:
         """The average of the members' functions."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ _NODES = 40  # of the quadrature behind mean and variance
 _REACH = 3.1  # standard normal deviations that it spans: the central 99.8 %
 
 
+@runtime_checkable
 class Increasing(Protocol):
     """A smooth increasing function ``g`` of a target."""
 

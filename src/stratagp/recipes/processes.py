@@ -49,8 +49,8 @@ def fit_process(
 def learnt_again(model: Closed, data: Data, search: Search, context: FitContext) -> Closed:
     """A model of the same kind, learnt from other rows or weights: one climb from the values that it has."""
     assert model.learnt is not None
-    again = copy.copy(model.on(data))
-    again.prior = copy.deepcopy(model.prior)
+    again = copy.copy(model)
+    again.__dict__.update(vars(model.on(data)), prior=copy.deepcopy(model.prior))
     raws = {item.name: item.parameter.raw for item in again.module.named_values()}
     centres = {raws[name]: centre for name, centre in model.learnt.centres.items()}
     return fit_process(again, replace(search, n_restarts=0), Rows(data), context, centres)

@@ -22,8 +22,10 @@ from stratagp.predictive import Classes, Predictive
 from stratagp.recipes import candidates
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.candidates import Candidate
+from stratagp.recipes.choose import EXACT_ROWS
 
 _FOLDS = 5
+_LEAST_ROWS = 4
 _FOLD_ROWS = 2000  # up to which every row is held out once; above, some rows are
 _HELD_OUT = (400, 3000)  # rows that are held out where there are more: a fifth, between these
 _SCREENED = 800  # rows of the first trial of processes where there are more
@@ -117,6 +119,10 @@ class _Trial:
 
     def __post_init__(self) -> None:
         self.start, n = time.monotonic(), len(self.rows.data)
+        if n < _LEAST_ROWS:
+            raise InputError(
+                f"n_samples = {n}: a stack holds rows out, and needs {_LEAST_ROWS} at least; take GPRegressor or GPClassifier"
+            )
         order = torch.randperm(n, generator=self.context.generator())
         if self.rows.n_classes:  # each fold has its share of each class
             order = order[self.rows.data.codes[order].argsort(stable=True)]
@@ -166,9 +172,15 @@ class _Trial:
         """Whether a candidate would end after the time; the first one never is."""
         if self.seconds is None or self.plan is not None or not self.judged:
             return False
-        longest = max(each.seconds for each in self.judged) if len(self.held) > 1 else 0.0
-        spent = time.monotonic() - self.start
-        return spent + longest > _SPENT * self.seconds
+        return time.monotonic() - self.start + self._expected(candidate) > _SPENT * self.seconds
+
+    def _expected(self, candidate: Candidate) -> float:
+        """Seconds that a candidate will take: as long as others did, or by its trial on few rows."""
+        if len(self.held) > 1:
+            return max(each.seconds for each in self.judged)
+        trial = next((each.seconds for each in self.screened if each.candidate is candidate), 0.0)
+        rows = min(len(self.rows.data) - len(self.held[0]), EXACT_ROWS)  # Vecchia's process takes no longer
+        return trial * (rows / _SCREENED) ** 2.5
 
     def _so_far(self) -> str:
         if not self.judged:
@@ -187,8 +199,8 @@ class _Trial:
             return None
         member, density, wrong, learnt = found
         mean = float(wrong[every].mean())
-        error = mean if self.rows.n_classes else mean**0.5
-        return _Judged(candidate, density[every].numpy(), error, member, time.monotonic() - began, learnt)
+        share = mean if self.rows.n_classes else mean**0.5
+        return _Judged(candidate, density[every].numpy(), share, member, time.monotonic() - began, learnt)
 
     def _told(self, candidate: Candidate) -> _Found:
         """A model that learns by folds itself, and knows what it said about rows that it had not seen."""

@@ -1,0 +1,118 @@
+"""The stack: what it chooses, that it repeats, and that its answers agree."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_friedman1
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from stratagp import StrataClassifier, StrataRegressor, load
+from stratagp.errors import InputError
+
+PLAN = ["Matérn 5/2, noise varies", "boosted trees", "squared exponential"]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    random = np.random.default_rng(0)
+    X = random.uniform(-2, 2, (150, 2))
+    y = 5 + np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * random.normal(size=150)
+    return X, y, StrataRegressor(plan=PLAN, random_state=0).fit(X[:120], y[:120])
+
+
+def test_a_smooth_function_goes_to_processes(fitted):
+    X, y, model = fitted
+    board = model.leaderboard_
+    assert board.weight.sum() == pytest.approx(1, abs=1e-12)
+    assert board.set_index("candidate").weight["boosted trees"] < 0.3
+    assert np.sqrt(np.mean((model.predict(X[120:]) - y[120:]) ** 2)) < 0.2
+    assert "of the weight" in model.explain()
+    assert model.plan_ == PLAN
+
+
+def test_held_out_density_foretells_that_of_new_rows(fitted):
+    X, y, model = fitted
+    best = model.leaderboard_.density.max() - np.log(y[:120].std())
+    assert model.log_density(X[120:], y[120:]).mean() > best - 0.3
+
+
+def test_answers_are_those_of_one_mixture(fitted):
+    X, _, model = fitted
+    found, rows = model.predictive(X[120:125]), X[120:125]
+    weights, parts = model.fitted_.weights.numpy(), model.fitted_.members
+    inside = [part.predictive(model._points(rows).values) for part in parts]
+    mean = sum(w * part.mean[:, 0] for w, part in zip(weights, inside, strict=True))
+    assert model.predict(rows) == pytest.approx(model.scale_.back(mean[:, None])[:, 0], rel=1e-12)
+    low, high = model.predict_interval(rows, 0.9)
+    assert found.cdf(high[:, None]) - found.cdf(low[:, None]) == pytest.approx(0.9, abs=1e-6)
+    drawn = model.sample_y(rows, 4000, random_state=0)
+    assert drawn.mean(1) == pytest.approx(model.predict(rows), abs=0.05)
+
+
+def test_a_plan_repeats_to_the_last_bit(fitted):
+    X, y, model = fitted
+    again = StrataRegressor(plan=model.plan_, random_state=0).fit(X[:120], y[:120])
+    assert (again.predict(X) == model.predict(X)).all()
+
+
+def test_saved_and_loaded(fitted, tmp_path):
+    X, _, model = fitted
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert (again.predict(X, return_std=True)[1] == model.predict(X, return_std=True)[1]).all()
+    assert again.explain() == model.explain()
+
+
+def test_a_skewed_positive_target_is_learnt_by_its_log(tmp_path):
+    random = np.random.default_rng(1)
+    X = random.uniform(-1, 1, (90, 1))
+    y = np.exp(2 * X[:, 0] + 0.2 * random.normal(size=90))
+    model = StrataRegressor(plan=["log target, Matérn 5/2", "Matérn 5/2, noise varies"], random_state=0).fit(X, y)
+    assert model.leaderboard_.candidate[0] == "log target, Matérn 5/2"
+    low, _ = model.predict_interval(X, 0.99)
+    assert (low > 0).all() or model.leaderboard_.weight[0] < 1
+    assert model.predict([[0.5]])[0] == pytest.approx(np.exp(1 + 0.02), rel=0.1)
+
+
+def test_classes_and_missing_inputs():
+    random = np.random.default_rng(2)
+    X = random.normal(size=(120, 3))
+    y = np.array(["no", "yes"])[(X[:, 0] + 0.3 * random.normal(size=120) > 0).astype(int)]
+    X[::10, 1] = np.nan
+    model = StrataClassifier(plan=["Matérn 5/2", "extra trees"], random_state=0).fit(X[:90], y[:90])
+    assert model.log_density(X[90:], y[90:]).mean() > -0.45
+    assert model.predict_proba(X[90:]).sum(1) == pytest.approx(np.ones(30), abs=1e-12)
+
+
+def test_more_rows_are_screened_first_and_a_limit_is_kept():
+    X, y = make_friedman1(2100, 6, noise=1.0, random_state=0)
+    model = StrataRegressor(time_limit=4, random_state=0).fit(X, y)
+    board = model.leaderboard_
+    assert board.rows.min() == 800  # processes saw few rows first
+    assert board.weight.sum() == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"plan": ["no such"]}, "plan has 'no such'"),
+        ({"plan": "Matérn 5/2"}, "plan must be a list"),
+        ({"time_limit": -1}, "time_limit must be positive"),
+    ],
+)
+def test_bad_options(options, message):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    with pytest.raises(InputError, match=message):
+        StrataRegressor(**options).fit(X, X[:, 0])
+
+
+def test_there_is_no_kernel_of_the_whole(fitted):
+    model = fitted[2]
+    assert not hasattr(model, "kernel_")
+    assert not hasattr(model, "hyperparameters_")
+    assert model.relevance_.sum() == pytest.approx(1)
+
+
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks([StrataRegressor(plan=["squared exponential"]), StrataClassifier(plan=["extra trees"])])
+def test_scikit_learn_accepts(estimator, check):
+    check(estimator)
