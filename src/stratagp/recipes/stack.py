@@ -121,7 +121,8 @@ class _Trial:
         self.start, n = time.monotonic(), len(self.rows.data)
         if n < _LEAST_ROWS:
             raise InputError(
-                f"n_samples = {n}: a stack holds rows out, and needs {_LEAST_ROWS} at least; take GPRegressor or GPClassifier"
+                f"n_samples = {n}: a stack holds rows out and needs {_LEAST_ROWS} at least; take GPRegressor or "
+                "GPClassifier"
             )
         order = torch.randperm(n, generator=self.context.generator())
         if self.rows.n_classes:  # each fold has its share of each class
