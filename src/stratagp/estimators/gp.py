@@ -43,15 +43,17 @@ class GPRegressor(Regressor):
 
     Arguments:
         kernel: a kernel; left out, a Matérn-5/2 with a lengthscale for each column, and one for each category (for
-            "vecchia" the smoothness 1/2, 3/2 or 5/2 that explains the rows best). Values
+            "vecchia", and "exact" above 5,000 rows, the smoothness 1/2, 3/2 or 5/2 that explains the rows best). Values
             you give are in the units of your columns; those you leave out start from the data. Variances are of
             standardised targets.
         mean: the prior mean of the standardised targets, a :class:`~stratagp.means.Mean` or torch module; zero if left
             out, which after standardising is the average of the targets.
         noise: "learn"; "heteroscedastic" for noise that changes over the inputs, by a second process on its log; a
             known variance in squared units of y (0 interpolates); or known variances, one for each row.
-        inference: "exact"; "vecchia" (each prediction from the ``n_neighbours`` nearest rows, values learnt from the
-            conditionals of 4,000 rows); "sparse" (collapsed bound, ``n_inducing`` points); "stochastic" (mini-batches);
+        inference: "exact" (up to some 45,000 rows, whose matrix in single precision must fit into memory; above 5,000
+            values are learnt as those of "vecchia"); "vecchia" (each prediction from the ``n_neighbours`` nearest rows,
+            values learnt from the conditionals of 4,000 rows); "sparse" (collapsed bound, ``n_inducing`` points);
+            "stochastic" (mini-batches);
             "cg" (the exact process by conjugate gradients, if its matrices are too large to be factored; ``residual_``
             tells how far they were solved); or "auto": exact up to 4,000 rows, Vecchia above. ``inference_`` and
             ``inference_reason_`` tell which and why.
@@ -123,7 +125,9 @@ class GPRegressor(Regressor):
         """
         noise = None if isinstance(self.noise, str) else self.noise
         gaps = self.outputs == "correlated"
-        return self._learn(X, y, checkpoint, sample_weight=sample_weight, known_noise=noise, gaps=gaps)
+        self._learn(X, y, checkpoint, sample_weight=sample_weight, known_noise=noise, gaps=gaps)
+        self._tell_of_another_way()
+        return self
 
     def _check(self) -> None:
         plain = isinstance(self.noise, str) and self.noise == "learn" and self.mean is None
@@ -165,6 +169,11 @@ class GPRegressor(Regressor):
             kernel, self.mean, self.n_inducing, search, self.max_epochs, self.kernel is not None, self.n_neighbours
         )
         return choose.WAYS[self.inference_](asked)
+
+    def _tell_of_another_way(self) -> None:
+        """The exact recipe leaves Vecchia's process where it could not factor the covariance."""
+        if self.inference_ == "exact" and isinstance(self.fitted_, VecchiaModel):
+            self.inference_, self.inference_reason_ = "vecchia", "the covariance of all rows could not be factored"
 
     def predict_component(self, X: RowsLike, part: int, return_std: bool = False) -> Any:
         """What one summand of the kernel contributes to the function: a trend, a season, an effect.

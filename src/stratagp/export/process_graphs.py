@@ -96,6 +96,8 @@ def process_of_posterior(posterior: Any) -> ProcessGraph:
     if isinstance(posterior, StudentTPosterior):
         return _of_exact(posterior.gaussian, posterior.scale)
     if isinstance(posterior, ExactPosterior):
+        if posterior.factor.dtype != torch.float64:
+            raise UnsupportedError("export is for a factor in double precision, of 20,000 rows at most: fit fewer rows")
         return _of_exact(posterior)
     if isinstance(posterior, SparsePosterior):
         narrow = _inverse(posterior.factor)

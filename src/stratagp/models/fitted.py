@@ -68,6 +68,10 @@ class Fitted(ABC):
     def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
         """``log p(y)`` of the training rows, or a bound on it; or their leave-one-out density."""
 
+    def evidence(self) -> Float[Tensor, ""]:
+        """``log p(y)`` of the training rows with the values that were learnt, as well as the model knows it."""
+        return self.score()
+
     @abstractmethod
     def predictive(self, x: Any, of: str = "y") -> Predictive | Classes:
         """The distribution at rows ``x`` of observations (``of="y"``) or of the latent functions (``of="f"``)."""

@@ -42,17 +42,19 @@ class Asked:
 
 
 WAYS: dict[str, Callable[[Asked], Recipe]] = {  # a new way of inference is one more line
-    "exact": lambda asked: ExactRecipe(asked.kernel, asked.mean, asked.search),
+    "exact": lambda asked: ExactRecipe(asked.kernel, asked.mean, asked.search, _vecchia(asked)),
     "sparse": lambda asked: SparseRecipe(asked.kernel, asked.n_inducing, asked.mean, asked.search),
     "stochastic": lambda asked: StochasticRecipe(
         asked.kernel, asked.n_inducing, asked.mean, None, asked.search, asked.max_epochs
     ),
-    "vecchia": lambda asked: VecchiaRecipe(
-        asked.kernel if asked.given else None, asked.n_neighbours, asked.mean, asked.search
-    ),
+    "vecchia": lambda asked: _vecchia(asked),
     "cg": lambda asked: IterativeRecipe(asked.kernel, asked.mean, asked.search, asked.max_epochs),
 }
 Inference = Annotated[Literal["auto", "exact", "vecchia", "sparse", "stochastic", "cg"], OneOf(WAYS)]
+
+
+def _vecchia(asked: Asked) -> VecchiaRecipe:
+    return VecchiaRecipe(asked.kernel if asked.given else None, asked.n_neighbours, asked.mean, asked.search)
 
 
 def of_numbers(
