@@ -235,7 +235,6 @@ MAKERS: dict[str, Callable[[], Fitted]] = {
     "heteroscedastic": lambda: _regressor(noise="heteroscedastic", n=25, max_iterations=5),
     "sparse": lambda: _regressor(inference="sparse", n_inducing=8),
     "vecchia": lambda: _regressor(inference="vecchia", n_neighbours=8, max_iterations=5),
-    "cg": lambda: _regressor(inference="cg", max_epochs=1),
     "stochastic": lambda: _regressor(inference="stochastic", n_inducing=8, max_epochs=1),
     "correlated": _correlated,
     "several targets": _targets,

@@ -105,8 +105,8 @@ def process_of_posterior(posterior: Any) -> ProcessGraph:
         prior, weights = posterior.prior, widen.mT @ posterior.alpha
         return ProcessGraph(prior.kernel, prior.mean, posterior.z, weights[None], narrow, widen)
     raise UnsupportedError(
-        "export is for exact, sparse and stochastic inference of independent targets: Vecchia's process, conjugate "
-        "gradients and correlated targets have no constants to export; save the model instead"
+        "export is for exact, sparse and stochastic inference of independent targets: Vecchia's process and correlated "
+        "targets have no constants to export; save the model instead"
     )
 
 

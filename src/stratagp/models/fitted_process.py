@@ -21,9 +21,7 @@ from stratagp.objectives.sites import WarmStart
 from stratagp.objectives.vecchia import Conditionals, vecchia
 from stratagp.parameterised import Parameterised
 from stratagp.predictive import LocationScale
-from stratagp.training.checkpoint import all_tensors
 from stratagp.training.devices import as_numpy
-from stratagp.training.world import World
 from stratagp.types import Gaussian, PointsLike
 
 
@@ -261,32 +259,6 @@ class VecchiaModel(ProcessModel):
         found = [target.process.leave_one_out() for target in self.draws[0]]
         mean, var = (as_numpy(torch.cat([each[i] for each in found], 1)) for i in range(2))
         return mean, var
-
-
-class IterativeModel(ProcessModel):
-    """The exact process by conjugate gradients: O(n²) an iteration."""
-
-    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
-        """The evidence, estimated from random columns."""
-        parts, blocks = zip(self.data.y.mT, self.levels(), strict=True), self.prior.blocks(self.data.x)
-        return torch.stack([self.prior.log_evidence(self.data.x, y, level, blocks) for y, level in parts]).sum()
-
-    def condition(self) -> list[TargetPosterior]:
-        """The posterior of each target."""
-        World().copy_first(all_tensors(self.prior))  # all processes have the values of the first, to the last bit
-        parts, x = zip(self.data.y.mT, self.levels(), self.data.noises(self.prior.noise), strict=True), self.data.x
-        blocks = self.prior.blocks(x)
-        return [TargetPosterior(self.prior.condition(x, y, level, blocks), settled(own)) for y, level, own in parts]
-
-    def levels(self) -> list[Float[Tensor, " n"]]:
-        """The variance of each row's noise, for each target."""
-        levels = self.data.row_noise(self.prior.noise)
-        return [self.prior.noise.expand(len(self.data)) if level is None else level for level in levels]
-
-    @property
-    def residual(self) -> float:
-        """``|y − m − C α| / |y − m|`` of the system that predictions come from."""
-        return max(target.process.solved_to for target in self.draws[0])
 
 
 @dataclass
