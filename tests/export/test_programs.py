@@ -22,7 +22,7 @@ from tests.persistence.estimators import MAKERS, Fitted, fitted, mixed_frame, nu
 
 REFUSED = {
     "heteroscedastic": "noise that does not vary",
-    "cg": "conjugate gradients",
+    "exact, many rows": "a factor in double precision",
     "vecchia": "Vecchia's process",
     "correlated": "correlated targets",
     "codes": "not Coregionalised",

@@ -46,7 +46,7 @@ def test_need_and_remedy_are_told(monkeypatch):
         check_memory(40_000, "conditioning", 2)
     assert str(caught.value) == (
         "conditioning on 40,000 rows needs at least 25.6 GB of memory for its 40,000 × 40,000 matrices, but 8.0 GB are "
-        "available: use IterativeGP (GPRegressor(inference='cg')), SparseGP (inference='sparse'), or at most 22,360 "
+        "available: use VecchiaGP (GPRegressor(inference='vecchia')), SparseGP (inference='sparse'), or at most 22,360 "
         "of the rows"
     )
     check_memory(22_360, "conditioning", 2)
@@ -71,7 +71,7 @@ def test_what_is_not_known_is_not_refused(monkeypatch):
         (lambda gp, x, y: gp.log_evidence(x, y), "the evidence on 20,000 rows needs at least 7.0 GB"),
         (lambda gp, x, y: gp.log_posterior(x, y), "the evidence on 20,000 rows"),
         (lambda gp, x, y: gp.log_leave_one_out(x, y), "the leave-one-out score on 20,000 rows needs at least 22.4 GB"),
-        (lambda gp, x, y: gp.condition(x, y), "conditioning on 20,000 rows needs at least 6.4 GB"),
+        (lambda gp, x, y: gp.condition(x, y), "conditioning on 20,000 rows needs at least 1.8 GB"),
         (lambda gp, x, y: gp.condition_each(x, torch.stack([y, y], 1)), "conditioning on 20,000 rows"),
         (lambda gp, x, y: gp.condition(x[:2], y[:2]).condition(x[2:], y[2:]), "conditioning on 20,000 rows"),
     ],

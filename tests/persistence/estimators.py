@@ -64,6 +64,14 @@ def _regressor(n: int = 40, **options: Any) -> Fitted:
         return Fitted(s.GPRegressor(**options).fit(X, numbers(X)), X[:7] + 0.1)
 
 
+def _many_rows() -> Fitted:
+    """A factor in single precision."""
+    places = ("stratagp.models.exact.LARGE_ROWS", "stratagp.recipes.exact.LARGE_ROWS")
+    double = "stratagp.models.noisy_covariance.DOUBLE_ROWS"
+    with mock.patch(places[0], 550), mock.patch(places[1], 550), mock.patch(double, 0):
+        return _regressor(n=560, inference="exact", kernel=k.RBF(1.0), max_iterations=2)
+
+
 def _correlated() -> Fitted:
     X = table(30)
     y = np.stack([numbers(X), np.cos(X[:, 0])], 1)
@@ -222,11 +230,11 @@ MAKERS: dict[str, Callable[[], Fitted]] = {
     "exact, no noise": lambda: _regressor(noise=0.0),
     "exact, noise of rows": lambda: _regressor(noise=np.linspace(0.1, 1, 40)),
     "exact, leave-one-out": lambda: _regressor(hyperparameters="loo"),
+    "exact, many rows": _many_rows,
     "exact, averaged": lambda: _regressor(hyperparameters="bayes", n_draws=2, n=12, kernel=k.RBF(1.0)),
     "heteroscedastic": lambda: _regressor(noise="heteroscedastic", n=25, max_iterations=5),
     "sparse": lambda: _regressor(inference="sparse", n_inducing=8),
     "vecchia": lambda: _regressor(inference="vecchia", n_neighbours=8, max_iterations=5),
-    "cg": lambda: _regressor(inference="cg", max_epochs=1),
     "stochastic": lambda: _regressor(inference="stochastic", n_inducing=8, max_epochs=1),
     "correlated": _correlated,
     "several targets": _targets,

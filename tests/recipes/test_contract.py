@@ -13,7 +13,6 @@ from stratagp.recipes.dfgp import DFGPOptions, DFGPRecipe
 from stratagp.recipes.dkl import DKLOptions, DKLRecipe
 from stratagp.recipes.drf import DRFRecipe, FeatureOptions, GPDRFOptions
 from stratagp.recipes.exact import ExactRecipe
-from stratagp.recipes.iterative import IterativeRecipe
 from stratagp.recipes.robust import HeteroscedasticRecipe, StudentTRecipe
 from stratagp.recipes.sparse import SparseRecipe
 from stratagp.recipes.stochastic import StochasticRecipe
@@ -39,7 +38,6 @@ CLOSED = {
     "Vecchia": lambda: VecchiaRecipe(kernel(), 10),
     "sparse": lambda: SparseRecipe(kernel(), 10),
     "stochastic": lambda: StochasticRecipe(kernel(), 10, max_epochs=20),
-    "conjugate gradients": lambda: IterativeRecipe(kernel(), max_epochs=2),
     "heteroscedastic": lambda: HeteroscedasticRecipe(kernel()),
     "Student-t": lambda: StudentTRecipe(kernel()),
     "co-kriging": lambda: CoKrigingRecipe(),

@@ -78,7 +78,7 @@ def test_classes(name, tmp_path):
     check(results, tmp_path)
 
 
-@pytest.mark.parametrize("inference", ["sparse", "stochastic", "cg"])
+@pytest.mark.parametrize("inference", ["sparse", "stochastic"])
 def test_ways_of_inference(inference, tmp_path, monkeypatch):
     monkeypatch.setattr("stratagp.recipes.stochastic._LEAST_STEPS", 5)
     model = stratagp.GPRegressor(inference=inference, n_inducing=5, max_iterations=0, max_epochs=1).fit(X, Y)

@@ -21,7 +21,7 @@ from stratagp.estimators.surrogate import partial_dependence, predict_uncertain,
 from stratagp.kernels import Kernel, Matern
 from stratagp.models.cokriging import CoKrigingModel
 from stratagp.models.fitted_classes import ClassModel
-from stratagp.models.fitted_process import ExactModel, IterativeModel, ProcessModel, SparseModel, VecchiaModel
+from stratagp.models.fitted_process import ExactModel, ProcessModel, SparseModel, VecchiaModel
 from stratagp.recipes import choose
 from stratagp.recipes.base import Recipe, Rows
 from stratagp.recipes.classes import ClassRecipe
@@ -43,17 +43,17 @@ class GPRegressor(Regressor):
 
     Arguments:
         kernel: a kernel; left out, a Matérn-5/2 with a lengthscale for each column, and one for each category (for
-            "vecchia" the smoothness 1/2, 3/2 or 5/2 that explains the rows best). Values
+            "vecchia", and "exact" above 5,000 rows, the smoothness 1/2, 3/2 or 5/2 that explains the rows best). Values
             you give are in the units of your columns; those you leave out start from the data. Variances are of
             standardised targets.
         mean: the prior mean of the standardised targets, a :class:`~stratagp.means.Mean` or torch module; zero if left
             out, which after standardising is the average of the targets.
         noise: "learn"; "heteroscedastic" for noise that changes over the inputs, by a second process on its log; a
             known variance in squared units of y (0 interpolates); or known variances, one for each row.
-        inference: "exact"; "vecchia" (each prediction from the ``n_neighbours`` nearest rows, values learnt from the
-            conditionals of 4,000 rows); "sparse" (collapsed bound, ``n_inducing`` points); "stochastic" (mini-batches);
-            "cg" (the exact process by conjugate gradients, if its matrices are too large to be factored; ``residual_``
-            tells how far they were solved); or "auto": exact up to 4,000 rows, Vecchia above. ``inference_`` and
+        inference: "exact" (up to some 45,000 rows, whose matrix in single precision must fit into memory; above 5,000
+            values are learnt as those of "vecchia"); "vecchia" (each prediction from the ``n_neighbours`` nearest rows,
+            values learnt from the conditionals of 4,000 rows); "sparse" (collapsed bound, ``n_inducing`` points);
+            "stochastic" (mini-batches); or "auto": exact up to 4,000 rows, Vecchia above. ``inference_`` and
             ``inference_reason_`` tell which and why.
         outputs: of several targets: "independent" with one kernel for all, or "correlated": co-kriging by a linear
             model of coregionalisation, in which each summand of the kernel is a function that the targets share, and
@@ -73,8 +73,7 @@ class GPRegressor(Regressor):
         n_draws: for ``hyperparameters="bayes"``.
         max_iterations: of L-BFGS; 0 keeps the values as they are given.
         max_epochs: how many times mini-batches go over the data, for inference "stochastic": 10 times and 500 steps at
-            least, where it is left out; and steps up the evidence of all rows for "cg", after a start by the exact
-            process of 2,000 of them: 10 where it is left out.
+            least, where it is left out.
         device: where values are learnt and predictions computed: "cpu", "cuda", "cuda:1" or a ``torch.device``. Start
             values, restarts and the search are the processor's; predictions come back as arrays.
         random_state: seed of restarts, draws and the choice of candidates.
@@ -123,7 +122,9 @@ class GPRegressor(Regressor):
         """
         noise = None if isinstance(self.noise, str) else self.noise
         gaps = self.outputs == "correlated"
-        return self._learn(X, y, checkpoint, sample_weight=sample_weight, known_noise=noise, gaps=gaps)
+        self._learn(X, y, checkpoint, sample_weight=sample_weight, known_noise=noise, gaps=gaps)
+        self._tell_of_another_way()
+        return self
 
     def _check(self) -> None:
         plain = isinstance(self.noise, str) and self.noise == "learn" and self.mean is None
@@ -166,6 +167,11 @@ class GPRegressor(Regressor):
         )
         return choose.WAYS[self.inference_](asked)
 
+    def _tell_of_another_way(self) -> None:
+        """The exact recipe leaves Vecchia's process where it could not factor the covariance."""
+        if self.inference_ == "exact" and isinstance(self.fitted_, VecchiaModel):
+            self.inference_, self.inference_reason_ = "vecchia", "the covariance of all rows could not be factored"
+
     def predict_component(self, X: RowsLike, part: int, return_std: bool = False) -> Any:
         """What one summand of the kernel contributes to the function: a trend, a season, an effect.
 
@@ -188,14 +194,6 @@ class GPRegressor(Regressor):
     sobol_indices = sobol_indices
 
     @property
-    def residual_(self) -> float:
-        """``|y − m − C α| / |y − m|`` of the system that predictions come from, where it is not factored."""
-        check_is_fitted(self, "fitted_")
-        if not isinstance(self.fitted_, IterativeModel):
-            raise NoAttributeError(f"only inference='cg' has residual_; {self.inference_!r} solves in closed form")
-        return self.fitted_.residual
-
-    @property
     def evidence_bounds_(self) -> tuple[float, float]:
         """What the log evidence of the exact process with these hyperparameters lies between.
 
@@ -203,7 +201,7 @@ class GPRegressor(Regressor):
         """
         check_is_fitted(self, "fitted_")
         fitted = self.fitted_
-        if isinstance(fitted, (IterativeModel, VecchiaModel)):
+        if isinstance(fitted, VecchiaModel):
             raise NoAttributeError(
                 f"inference={self.inference_!r} has no evidence_bounds_: it estimates the evidence, see "
                 "log_marginal_likelihood"
@@ -213,12 +211,6 @@ class GPRegressor(Regressor):
             return value, value if isinstance(fitted, (ExactModel, CoKrigingModel)) else math.inf
         lower, upper = fitted.bounds()
         return lower - self._log_unit(), upper - self._log_unit()
-
-    def _answers(self) -> dict[str, np.ndarray]:
-        """Of conjugate gradients means alone: deviations would take all rows of the matrix, and all processes."""
-        if isinstance(self.fitted_, IterativeModel):
-            return {"mean": self.predict(self._example)}
-        return super()._answers()
 
 
 @dataclass(eq=False, repr=False)

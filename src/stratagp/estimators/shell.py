@@ -326,7 +326,7 @@ class Estimator(BaseEstimator, ABC):
             value, gradient = value_and_gradient(fitted.score, free, gather(free))
             return value - offset, gradient
         with torch.no_grad():
-            return float(fitted.score()) - offset
+            return float(fitted.evidence() if theta is None else fitted.score()) - offset
 
     def _log_unit(self) -> float:
         """What the log density of standardised targets exceeds that of the targets by."""

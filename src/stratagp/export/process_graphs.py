@@ -96,6 +96,8 @@ def process_of_posterior(posterior: Any) -> ProcessGraph:
     if isinstance(posterior, StudentTPosterior):
         return _of_exact(posterior.gaussian, posterior.scale)
     if isinstance(posterior, ExactPosterior):
+        if posterior.factor.dtype != torch.float64:
+            raise UnsupportedError("export is for a factor in double precision, of 20,000 rows at most: fit fewer rows")
         return _of_exact(posterior)
     if isinstance(posterior, SparsePosterior):
         narrow = _inverse(posterior.factor)
@@ -103,8 +105,8 @@ def process_of_posterior(posterior: Any) -> ProcessGraph:
         prior, weights = posterior.prior, widen.mT @ posterior.alpha
         return ProcessGraph(prior.kernel, prior.mean, posterior.z, weights[None], narrow, widen)
     raise UnsupportedError(
-        "export is for exact, sparse and stochastic inference of independent targets: Vecchia's process, conjugate "
-        "gradients and correlated targets have no constants to export; save the model instead"
+        "export is for exact, sparse and stochastic inference of independent targets: Vecchia's process and correlated "
+        "targets have no constants to export; save the model instead"
     )
 
 

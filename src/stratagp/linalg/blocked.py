@@ -15,6 +15,8 @@ when done by blocks, here of rows, which suits the row-major storage of torch:
 Both together take n³ operations, as ``potrf`` and ``potri`` do, and no memory beyond one block of rows.
 """
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -22,14 +24,16 @@ from torch import Tensor
 
 def block_size(n: int) -> int:
     """Rows in a block: small blocks waste fewer operations, large ones multiply faster."""
-    return 96 if n < 1500 else 192
+    return 96 if n < 1500 else 192 if n < 5000 else 512
 
 
-def factor_(a: Float[Tensor, "n n"], block: int | None = None) -> list[Tensor] | None:
+def factor_(
+    a: Float[Tensor, "n n"], block: int | None = None, tell: Callable[[float], None] = lambda done: None
+) -> list[Tensor] | None:
     """Overwrite the upper triangle of ``a`` by ``U`` with ``A = UᵀU``.
 
     Returns the inverses ``Lⱼ⁻¹`` of the diagonal blocks, which :func:`invert_` needs, or None if ``a`` is not
-    positive definite. Only the upper triangle of ``a`` is read.
+    positive definite. Only the upper triangle of ``a`` is read. ``tell`` gets the share of the work that is done.
     """
     n = len(a)
     block = block or block_size(n)
@@ -46,6 +50,7 @@ def factor_(a: Float[Tensor, "n n"], block: int | None = None) -> list[Tensor] |
         inverses.append(inverse)
         a[j:e, j:e] = diagonal.mT
         a[j:e, e:] = inverse @ a[j:e, e:]
+        tell((e / n) ** 2 * (3 - 2 * e / n))  # block j takes j (n − j)
     return inverses
 
 
@@ -67,3 +72,24 @@ def solve(u: Float[Tensor, "n n"], b: Float[Tensor, "n q"]) -> Float[Tensor, "n 
     """``(UᵀU)⁻¹ b`` for the upper factor ``U``; ignores what is below the diagonal."""
     half = torch.linalg.solve_triangular(u.mT, b, upper=False)
     return torch.linalg.solve_triangular(u, half, upper=True)
+
+
+def inverse_diagonal(u: Float[Tensor, "n n"]) -> Float[Tensor, " n"]:
+    """The diagonal of ``(UᵀU)⁻¹``, in the precision of ``u`` and without a second matrix: n³/3 operations.
+
+    It has the squared lengths of the columns of ``U⁻ᵀ``, which are found for some rows at a time.
+
+    >>> inverse_diagonal(torch.tensor([[2.0, 1.0], [0.0, 2.0]]))  # of [[4, 2], [2, 5]]
+    tensor([0.3125, 0.2500])
+    """
+    n, found = len(u), []
+    for j in range(0, n, block_size(n)):
+        e = min(j + block_size(n), n)
+        half = torch.eye(n - j, e - j, dtype=u.dtype, device=u.device)
+        for i in range(j, n, block_size(n)):
+            rows, own = slice(i - j, i - j + block_size(n)), u[i : i + block_size(n), i : i + block_size(n)]
+            if i > j:
+                half[rows].addmm_(u[j:i, i : i + block_size(n)].mT, half[: i - j], alpha=-1)
+            half[rows] = torch.linalg.solve_triangular(own.mT, half[rows], upper=False)
+        found.append(half.square().sum(0))
+    return torch.cat(found)

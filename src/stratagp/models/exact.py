@@ -18,6 +18,7 @@ from stratagp.models.data_checks import (
 from stratagp.models.exact_posterior import DerivativeProcess as DerivativeProcess
 from stratagp.models.exact_posterior import ExactPosterior as ExactPosterior
 from stratagp.models.memory import check_memory
+from stratagp.models.noisy_covariance import LARGE_ROWS, NoisyCovariance
 from stratagp.models.observed import ObservedProcess
 from stratagp.objectives.evidence import CovarianceOf, log_evidence, log_leave_one_out, residuals
 from stratagp.parameterised import Parameterised
@@ -77,12 +78,15 @@ class ExactGP(ObservedProcess):
         """``log p(y | x, θ) + log p(θ)``: the score to maximise if parameters have priors (MAP)."""
         return self.log_evidence(x, y, noise) + self.log_prior()
 
-    def condition(self, x: Any, y: NumbersLike, noise: NumbersLike | None = None) -> ExactPosterior:
+    def condition(
+        self, x: Any, y: NumbersLike, noise: NumbersLike | None = None, progress: bool = False
+    ) -> ExactPosterior:
         """The process given observations; ``noise`` gives each row its own variance.
 
-        The posterior keeps a copy of the process, so later training does not change it.
+        The posterior keeps a copy of the process, so later training does not change it. ``progress`` shows how far the
+        factor of many rows is.
         """
-        return self._posteriors(*self._data(x, y, noise, several=False))[0]
+        return self._posteriors(*self._data(x, y, noise, several=False), progress)[0]
 
     def condition_each(self, x: PointsLike, y: NumbersLike, noise: NumbersLike | None = None) -> list[ExactPosterior]:
         """A posterior for each column of ``y``, ``n q``: independent functions observed at the same points.
@@ -91,15 +95,24 @@ class ExactGP(ObservedProcess):
         """
         return self._posteriors(*self._data(x, y, noise))
 
-    def _posteriors(self, x: PointsLike, y: Float[Tensor, " n *q"], noise: Tensor) -> list[ExactPosterior]:
-        check_memory(len(y), "conditioning", 2, y.element_size())
+    def _posteriors(
+        self, x: Any, y: Float[Tensor, " n *q"], noise: Tensor, progress: bool = False
+    ) -> list[ExactPosterior]:
+        large = len(y) > LARGE_ROWS and isinstance(x, Tensor) and x.dtype == torch.float64
+        if not large:
+            check_memory(len(y), "conditioning", 2, y.element_size())
+        prior, order = copy.deepcopy(self), None
         with torch.no_grad():
-            given = noise.expand(len(y))
-            factor = cholesky(_noisy(self.kernel(x), given), CovarianceOf(self.kernel))
-            residual = residuals(self.mean, x, y)
-            alpha = torch.cholesky_solve(residual, factor)
-        prior, columns = copy.deepcopy(self), zip(residual.unbind(1), alpha.unbind(1), strict=True)
-        return [ExactPosterior(prior, x, r, given, factor, a) for r, a in columns]
+            given, residual = noise.expand(len(y)), residuals(self.mean, x, y)
+            if large:
+                order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0)).to(y.device)
+                x, given, residual = x[order], given[order], residual[order]
+                factor, alpha = NoisyCovariance(prior.kernel, x, given).factor(residual, progress)
+            else:
+                factor = cholesky(_noisy(self.kernel(x), given), CovarianceOf(self.kernel))
+                alpha = torch.cholesky_solve(residual, factor)
+        columns = zip(residual.unbind(1), alpha.unbind(1), strict=True)
+        return [ExactPosterior(prior, x, r, given, factor, a, order) for r, a in columns]
 
 
 def _noisy(covariance: Float[Tensor, "n n"], noise: Float[Tensor, " n"]) -> Float[Tensor, "n n"]:

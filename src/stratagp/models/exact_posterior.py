@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from stratagp.kernels import Kernel, gradient_gradient, value_gradient, with_derivatives
 from stratagp.kernels.multi_output.derivatives import slopes_of
-from stratagp.linalg import cholesky
+from stratagp.linalg import blocked, cholesky
 from stratagp.models.data_checks import check_column, check_data, check_points, row_noise, wants_gradient
 from stratagp.models.memory import check_memory
+from stratagp.models.noisy_covariance import NoisyCovariance
 from stratagp.models.process import Process
 from stratagp.types import Gaussian, PointsLike
 
@@ -26,7 +29,8 @@ class ExactPosterior(Process):
     """A Gaussian process given data: ``α = C⁻¹(y − m)`` and ``L Lᵀ = C = K + noise`` answer every question.
 
     ``prior`` is the :class:`~stratagp.ExactGP` as it was when conditioned. Gradients flow to points
-    that require them.
+    that require them. Of many rows, ``factor`` may be in single precision, and ``order`` tells where each row stood in
+    the data (:mod:`stratagp.models.noisy_covariance`).
 
     >>> from stratagp import ExactGP, kernels as k
     >>> x = torch.linspace(0, 6, 20, dtype=torch.float64)[:, None]
@@ -41,6 +45,7 @@ class ExactPosterior(Process):
     noise: Float[Tensor, " n"]
     factor: Float[Tensor, "n n"] = field(repr=False)
     alpha: Float[Tensor, " n"] = field(repr=False)
+    order: Int[Tensor, " n"] | None = field(default=None, repr=False)
 
     def mean(self, x: PointsLike) -> Float[Tensor, " m"]:
         """``m(x) + k(x, X) α``."""
@@ -99,15 +104,18 @@ class ExactPosterior(Process):
 
     def leave_one_out(self) -> Gaussian:
         """Each observation predicted from all others, noise included, in closed form: ``n 1``."""
-        precision = torch.cholesky_inverse(self.factor).diagonal()
+        precision = blocked.inverse_diagonal(self.factor.mT).to(self.alpha)
         with torch.no_grad():
             mean = self.prior.mean(self.x) + self.residual - self.alpha / precision
-        return Gaussian(mean[:, None], 1 / precision[:, None])
+        found = torch.stack([mean, 1 / precision], 1)
+        if self.order is not None:
+            found[self.order] = found.clone()
+        return Gaussian(found[:, :1], found[:, 1:])
 
     def log_evidence(self) -> Float[Tensor, ""]:
         """``log p(y)`` of the data this posterior has seen."""
-        normal = torch.distributions.MultivariateNormal(torch.zeros_like(self.residual), scale_tril=self.factor)
-        return normal.log_prob(self.residual)
+        half_determinant = self.factor.diagonal().to(self.alpha).log().sum()
+        return -0.5 * (self.residual @ self.alpha + len(self.alpha) * math.log(2 * math.pi)) - half_determinant
 
     def condition(self, x: Any, y: Any, noise: Any = None) -> ExactPosterior:
         """The posterior with more data, from the existing factor: only the new rows are factored.
@@ -116,7 +124,7 @@ class ExactPosterior(Process):
         """
         x, y = check_data(self.prior.kernel, self._points(x), y)
         n = len(self.alpha)
-        check_memory(n + len(y), "conditioning", 1, y.element_size())
+        check_memory(n + len(y), "conditioning", 1, self.factor.element_size())
         with torch.no_grad():
             given = row_noise(self.prior, y, noise).expand(len(y))
             below = self._whiten(self.prior.kernel(self.x, x)).mT
@@ -124,10 +132,12 @@ class ExactPosterior(Process):
             factor = self.factor.new_zeros(n + len(y), n + len(y))
             factor[:n, :n], factor[n:, :n] = self.factor, below
             factor[n:, n:] = cholesky(corner, f"the covariance of {self.prior.kernel} at the new rows")
-            residual = torch.cat([self.residual, y - self.prior.mean(x)])
-            alpha = torch.cholesky_solve(residual[:, None], factor).squeeze(-1)
-        points = torch.cat([self.x, x]) if isinstance(x, Tensor) else [*self.x, *x]
-        return ExactPosterior(self.prior, points, residual, torch.cat([self.noise, given]), factor, alpha)
+            residual, level = torch.cat([self.residual, y - self.prior.mean(x)]), torch.cat([self.noise, given])
+            points = torch.cat([self.x, x]) if isinstance(x, Tensor) else [*self.x, *x]
+            alpha = NoisyCovariance(self.prior.kernel, points, level).solve(factor, residual[:, None])[:, 0]
+        own = torch.arange(n, n + len(y), device=y.device)
+        order = None if self.order is None else torch.cat([self.order, own])
+        return ExactPosterior(self.prior, points, residual, level, factor, alpha, order)
 
     def draw(self, n_features: int = 1000, generator: torch.Generator | None = None) -> Callable[[Any], Tensor]:
         """One function by Matheron's rule: a prior draw ``g``, corrected to agree with the data.
@@ -138,7 +148,7 @@ class ExactPosterior(Process):
         with torch.no_grad():
             normal = torch.randn(self.noise.shape, generator=generator, dtype=self.noise.dtype).to(self.noise)
             gap = self.residual + self.prior.mean(self.x) - prior(self.x) - normal * self.noise.sqrt()
-            weights = torch.cholesky_solve(gap[:, None], self.factor).squeeze(-1)
+            weights = self._observed.solve(self.factor, gap[:, None])[:, 0]
         return lambda x: self._in_chunks(x, lambda rows: prior(rows) + self.prior.kernel(rows, self.x) @ weights)
 
     def _mean_and_variance(self, kernel: Kernel, x: PointsLike) -> Float[Tensor, "m 2"]:
@@ -147,7 +157,11 @@ class ExactPosterior(Process):
         return torch.stack([cross.mT @ self.alpha, var], 1)
 
     def _whiten(self, cross: Float[Tensor, "n p"]) -> Float[Tensor, "n p"]:
-        return torch.linalg.solve_triangular(self.factor, cross, upper=False)
+        return self._observed.whiten(self.factor, cross)
+
+    @cached_property
+    def _observed(self) -> NoisyCovariance:
+        return NoisyCovariance(self.prior.kernel, self.x, self.noise)
 
     def _points(self, x: PointsLike) -> Any:
         return check_points(self.prior.kernel, x, self.x.shape[1] if isinstance(self.x, Tensor) else None)

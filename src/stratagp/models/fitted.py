@@ -72,6 +72,10 @@ class Fitted(ABC):
         """What was said of each training row by models that had not seen it; None where learning does not tell."""
         return None
 
+    def evidence(self) -> Float[Tensor, ""]:
+        """``log p(y)`` of the training rows with the values that were learnt, as well as the model knows it."""
+        return self.score()
+
     @abstractmethod
     def predictive(self, x: Any, of: str = "y") -> Predictive | Classes:
         """The distribution at rows ``x`` of observations (``of="y"``) or of the latent functions (``of="f"``)."""

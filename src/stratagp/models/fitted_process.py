@@ -18,12 +18,10 @@ from stratagp.models.exact import ExactPosterior
 from stratagp.models.fitted import Fitted, Learnt
 from stratagp.models.observations import Data
 from stratagp.objectives.sites import WarmStart
-from stratagp.objectives.vecchia import Conditionals
+from stratagp.objectives.vecchia import Conditionals, vecchia
 from stratagp.parameterised import Parameterised
 from stratagp.predictive import LocationScale
-from stratagp.training.checkpoint import all_tensors
 from stratagp.training.devices import as_numpy
-from stratagp.training.world import World
 from stratagp.types import Gaussian, PointsLike
 
 
@@ -201,8 +199,36 @@ class ProcessModel(Fitted):
         return found
 
 
+@dataclass
 class ExactModel(ProcessModel):
-    """The exact process: O(n³)."""
+    """The exact process: O(n³). Of many rows, it holds the conditionals that its values were learnt from."""
+
+    sets: Conditionals | None = field(default=None, repr=False)
+
+    def on(self, data: Data) -> ProcessModel:
+        """The same process with other data."""
+        return replace(self, data=data, sets=None)
+
+    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
+        """Evidence or leave-one-out density; of many rows the evidence is estimated from the conditionals at hand."""
+        if leave_one_out or self.sets is None:
+            return super().score(leave_one_out)
+        prior, data = self.prior, self.data
+        parts = zip(data.y.mT, data.row_noise(prior.noise), strict=True)
+        levels = [(y - prior.mean(data.x), prior.noise if level is None else level) for y, level in parts]
+        return torch.stack([vecchia(prior.kernel, level, data.x, rest, self.sets) for rest, level in levels]).sum()
+
+    def evidence(self) -> Float[Tensor, ""]:
+        """``log p(y)``, from the factor where there is one for all rows."""
+        if self.sets is None:
+            return self.score()
+        return torch.stack([target.process.log_evidence() for target in self.draws[0]]).sum()
+
+    def condition(self, progress: bool = False) -> list[TargetPosterior]:
+        """The posterior of each target; ``progress`` shows how far the factor of many rows is."""
+        levels, each = self.data.row_noise(self.prior.noise), self.data.noises(self.prior.noise)
+        parts, x = zip(self.data.y.mT, levels, each, strict=True), self.data.x
+        return [TargetPosterior(self.prior.condition(x, y, level, progress), settled(own)) for y, level, own in parts]
 
 
 class SparseModel(ProcessModel):
@@ -238,32 +264,6 @@ class VecchiaModel(ProcessModel):
         found = [target.process.leave_one_out() for target in self.draws[0]]
         mean, var = (as_numpy(torch.cat([each[i] for each in found], 1)) for i in range(2))
         return mean, var
-
-
-class IterativeModel(ProcessModel):
-    """The exact process by conjugate gradients: O(n²) an iteration."""
-
-    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
-        """The evidence, estimated from random columns."""
-        parts, blocks = zip(self.data.y.mT, self.levels(), strict=True), self.prior.blocks(self.data.x)
-        return torch.stack([self.prior.log_evidence(self.data.x, y, level, blocks) for y, level in parts]).sum()
-
-    def condition(self) -> list[TargetPosterior]:
-        """The posterior of each target."""
-        World().copy_first(all_tensors(self.prior))  # all processes have the values of the first, to the last bit
-        parts, x = zip(self.data.y.mT, self.levels(), self.data.noises(self.prior.noise), strict=True), self.data.x
-        blocks = self.prior.blocks(x)
-        return [TargetPosterior(self.prior.condition(x, y, level, blocks), settled(own)) for y, level, own in parts]
-
-    def levels(self) -> list[Float[Tensor, " n"]]:
-        """The variance of each row's noise, for each target."""
-        levels = self.data.row_noise(self.prior.noise)
-        return [self.prior.noise.expand(len(self.data)) if level is None else level for level in levels]
-
-    @property
-    def residual(self) -> float:
-        """``|y − m − C α| / |y − m|`` of the system that predictions come from."""
-        return max(target.process.solved_to for target in self.draws[0])
 
 
 @dataclass

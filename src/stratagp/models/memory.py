@@ -24,15 +24,23 @@ def check_memory(n: int, what: str, copies: float, bytes_each: int = 8) -> None:
     ...
     stratagp.errors.InputError: conditioning on 10,000,000 rows needs at least 1,600,000.0 GB of memory ...
     """
-    if n * n <= _SMALL:
-        return
-    need, have = copies * n * n * bytes_each, available_memory()
-    if have is not None and need > have:
+    if not fits(n, copies, bytes_each):
+        need, have = copies * n * n * bytes_each, available_memory() or 0
         raise InputError(
             f"{what} on {n:,} rows needs at least {need / 1e9:,.1f} GB of memory for its {n:,} × {n:,} matrices, but "
-            f"{have / 1e9:,.1f} GB are available: use IterativeGP (GPRegressor(inference='cg')), SparseGP "
+            f"{have / 1e9:,.1f} GB are available: use VecchiaGP (GPRegressor(inference='vecchia')), SparseGP "
             f"(inference='sparse'), or at most {int((have / copies / bytes_each) ** 0.5):,} of the rows"
         )
+
+
+def fits(n: int, copies: float, bytes_each: int = 8) -> bool:
+    """Whether ``copies`` matrices of ``n × n`` fit into memory, as far as that is known.
+
+    >>> fits(1000, copies=2), fits(10**7, copies=2)
+    (True, False)
+    """
+    have = None if n * n <= _SMALL else available_memory()
+    return have is None or copies * n * n * bytes_each <= have
 
 
 def available_memory() -> int | None:

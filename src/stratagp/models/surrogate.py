@@ -19,6 +19,7 @@ from stratagp.kernels.base import as_tensor
 from stratagp.linalg.quasi_random import quasi_normal
 from stratagp.models.data_checks import refuse_missing
 from stratagp.models.exact import ExactPosterior
+from stratagp.models.memory import check_memory
 from stratagp.types import Gaussian, PointsLike
 
 _BLOCK = 256  # data rows in one half of a block of ψ₂
@@ -164,7 +165,8 @@ def _exact_moments(posterior: ExactPosterior, q: Gaussian) -> tuple[Gaussian, Fl
     prior = posterior.prior
     if not isinstance(prior.mean, (means.Zero, means.Constant)):
         raise UnsupportedError('a varying mean has no closed-form expectation here: use method="samples"')
-    inverse = torch.cholesky_inverse(posterior.factor)
+    check_memory(len(posterior.alpha), "integrating over uncertain inputs", 4)
+    inverse = torch.cholesky_inverse(posterior.factor.to(posterior.alpha))
     weights = torch.stack([inverse, posterior.alpha[:, None] * posterior.alpha])
 
     def moments(rows: Gaussian) -> Tensor:

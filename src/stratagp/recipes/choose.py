@@ -10,7 +10,6 @@ from stratagp.errors import InputError
 from stratagp.kernels import Kernel
 from stratagp.recipes.base import Recipe
 from stratagp.recipes.exact import ExactRecipe
-from stratagp.recipes.iterative import IterativeRecipe
 from stratagp.recipes.options import OneOf
 from stratagp.recipes.search import Search
 from stratagp.recipes.sparse import SparseRecipe
@@ -42,17 +41,18 @@ class Asked:
 
 
 WAYS: dict[str, Callable[[Asked], Recipe]] = {  # a new way of inference is one more line
-    "exact": lambda asked: ExactRecipe(asked.kernel, asked.mean, asked.search),
+    "exact": lambda asked: ExactRecipe(asked.kernel, asked.mean, asked.search, _vecchia(asked)),
     "sparse": lambda asked: SparseRecipe(asked.kernel, asked.n_inducing, asked.mean, asked.search),
     "stochastic": lambda asked: StochasticRecipe(
         asked.kernel, asked.n_inducing, asked.mean, None, asked.search, asked.max_epochs
     ),
-    "vecchia": lambda asked: VecchiaRecipe(
-        asked.kernel if asked.given else None, asked.n_neighbours, asked.mean, asked.search
-    ),
-    "cg": lambda asked: IterativeRecipe(asked.kernel, asked.mean, asked.search, asked.max_epochs),
+    "vecchia": lambda asked: _vecchia(asked),
 }
-Inference = Annotated[Literal["auto", "exact", "vecchia", "sparse", "stochastic", "cg"], OneOf(WAYS)]
+Inference = Annotated[Literal["auto", "exact", "vecchia", "sparse", "stochastic"], OneOf(WAYS)]
+
+
+def _vecchia(asked: Asked) -> VecchiaRecipe:
+    return VecchiaRecipe(asked.kernel if asked.given else None, asked.n_neighbours, asked.mean, asked.search)
 
 
 def of_numbers(
@@ -70,7 +70,7 @@ def of_numbers(
         raise InputError(
             f"hyperparameters='loo' needs inference='exact', but {n} rows take {inference!r}: ask for exact"
         )
-    if inference in ("vecchia", "stochastic", "cg") and hyperparameters == "bayes":
+    if inference in ("vecchia", "stochastic") and hyperparameters == "bayes":
         raise InputError(
             f"hyperparameters='bayes' needs inference='exact' or 'sparse': {inference!r} knows the evidence by samples"
         )
@@ -79,7 +79,7 @@ def of_numbers(
 
 def _of_numbers(asked: str, n: int, only_exact: str | None, over_objects: bool, n_neighbours: int) -> Choice:
     if over_objects and only_exact is None:
-        only_exact = None if asked == "cg" else "kernels over objects have no inducing points"
+        only_exact = "kernels over objects have no inducing points"
     if only_exact is not None:
         if asked not in ("auto", "exact"):
             raise InputError(f"inference must be 'exact' or 'auto' here, got {asked!r}: {only_exact}")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch.distributions import constraints
 
-from stratagp.errors import InputError
+from stratagp.errors import InputError, NotPositiveDefiniteError, NumericalWarning
 from stratagp.kernels import Kernel
 from stratagp.models import ExactGP
 from stratagp.models.fitted import Fitted
-from stratagp.models.fitted_process import ExactModel
+from stratagp.models.fitted_process import ExactModel, ProcessModel
+from stratagp.models.memory import check_memory
+from stratagp.models.noisy_covariance import LARGE_ROWS
 from stratagp.parameters import Parameter, positive
 from stratagp.recipes.base import Data, FitContext, Recipe, Rows
 from stratagp.recipes.processes import fit_process, learnt_again
@@ -28,19 +31,44 @@ class ExactRecipe(Recipe):
         kernel: bound to its columns.
         mean: the prior mean; zero if left out.
         search: how hyperparameters are learnt.
+        many: learns the values for more than 5,000 rows, from conditionals, and serves where their covariance cannot be
+            factored. Left out, and for kernels over objects, values come from 5,000 of the rows.
     """
 
     kernel: Kernel
     mean: Any = None
     search: Search = field(default_factory=Search)
+    many: Recipe | None = None
 
-    def fit(self, rows: Rows, context: FitContext) -> ExactModel:
+    def fit(self, rows: Rows, context: FitContext) -> ProcessModel:
         """Start from the data, climb, condition."""
-        start_from_data(self.kernel, rows.data.x, rows.data.y.mean(1))
-        prior = ExactGP(self.kernel, copy.deepcopy(self.mean), noise_of(rows.data))
-        return fit_process(ExactModel(prior, rows.data), self.search, rows, context)
+        data = rows.data
+        if len(data) > LARGE_ROWS:
+            check_memory(len(data), "the exact process", data.y.shape[1], 4)
+            if self.many is not None and self._has_conditionals(data):
+                return self._from_conditionals(self.many.fit(rows, context), context)
+        start_from_data(self.kernel, data.x, data.y.mean(1))
+        prior = ExactGP(self.kernel, copy.deepcopy(self.mean), noise_of(data))
+        most = len(data) if self.search.criterion == "bayes" else LARGE_ROWS
+        return fit_process(ExactModel(prior, data), self.search, rows, context, most=most)
 
-    def again(self, before: Fitted, rows: Rows, context: FitContext) -> ExactModel:
+    def _has_conditionals(self, data: Data) -> bool:
+        noisy = data.noise is None or bool((data.noise > 0).all())
+        return noisy and self.kernel.takes_tensors and self.search.criterion in ("map", "ml")
+
+    def _from_conditionals(self, near: Any, context: FitContext) -> ProcessModel:
+        """The exact process with the values of Vecchia's; the latter, aloud, where the covariance has no factor."""
+        prior = ExactGP(near.prior.kernel, near.prior.mean, near.prior.parameter("noise"))
+        model = ExactModel(prior, near.data, learnt=near.learnt, result=near.result, sets=near.sets)
+        context.log(f"factor of {len(model.data):,} rows: {4e-9 * len(model.data) ** 2:.1f} GB in single precision")
+        try:
+            model.draws = [model.condition(context.progress)]
+        except NotPositiveDefiniteError as error:
+            warnings.warn(f"each prediction comes from the nearest rows: {error}", NumericalWarning, stacklevel=2)
+            return near
+        return model
+
+    def again(self, before: Fitted, rows: Rows, context: FitContext) -> ProcessModel:
         """One climb from the values that were learnt before."""
         if not isinstance(before, ExactModel) or rows.filled is not None:
             return self.fit(rows, context)

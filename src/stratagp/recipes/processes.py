@@ -24,12 +24,17 @@ Closed = TypeVar("Closed", bound=ProcessModel | ClassModel)
 
 
 def fit_process(
-    model: Closed, search: Search, rows: Rows, context: FitContext, centres: Centres | None = None
+    model: Closed,
+    search: Search,
+    rows: Rows,
+    context: FitContext,
+    centres: Centres | None = None,
+    most: int | None = None,
 ) -> Closed:
     """Learn the values of a model in closed form, and condition it on the data.
 
     Where inputs were filled, a first round tells how much the prediction at a row varies with what its missing entries
-    may be; a second one has that as noise of these rows.
+    may be; a second one has that as noise of these rows. Values come from at most ``most`` of the rows.
     """
     centres = {} if centres is None else centres
     check_device(model.data.x, context)
@@ -37,7 +42,7 @@ def fit_process(
     for round_ in range(1 if rows.filled is None else 2):
         if round_ and isinstance(model, ProcessModel):
             model.data = replace(model.data, extra=spread_of_filled(model, rows))
-        criterion = climb(model, search, context, centres)
+        criterion = climb(model, search, context, centres, most)
         model.draws = [model.condition()]
     model.learnt = Learnt(search.criterion, criterion.named_centres())
     if search.criterion == "bayes":

@@ -49,16 +49,19 @@ class Search:
     n_draws: int = 50
 
 
-def climb(model: ProcessModel | ClassModel, search: Search, context: FitContext, centres: Centres) -> Criterion:
+def climb(
+    model: ProcessModel | ClassModel, search: Search, context: FitContext, centres: Centres, most: int | None = None
+) -> Criterion:
     """Move the values of a model to where they explain its rows best; all starts are tried on few of the rows.
 
     A climb on more rows begins where the last one ended, with the curvature that it learnt, so that all rows are seen a
-    few times only. Where ``centres`` tell that values have been learnt already, there is one climb, on all rows.
+    few times only. Where ``centres`` tell that values have been learnt already, there is one climb, on all rows. "All"
+    are at most ``most``.
     """
-    n, before, curvature = len(model.data), 1, Curvature()
+    n, before, curvature = min(len(model.data), most or len(model.data)), 1, Curvature()
     steps = [few for few in _FEW if 2 * few <= n and not centres and search.max_iterations]
     for few in [*steps, n]:
-        part = model if few == n else model.on(model.data.some(few, context.seed))
+        part = model if few == len(model.data) else model.on(model.data.some(few, context.seed))
         criterion = Criterion(search.criterion, model.module, part.score, centres)
         curvature = curvature.times(before / few)
         if before > 1:

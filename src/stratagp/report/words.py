@@ -53,7 +53,6 @@ _INFERENCES = {
     "vecchia": "from the nearest rows of each prediction",
     "sparse": "through a few hundred representative points, by a bound on the evidence",
     "stochastic": "from small batches of rows, through a few hundred representative points",
-    "cg": "to all rows, with an iterative solver",
     "laplace": "by Laplace's approximation: a Gaussian around the most probable functions",
     "ep": "by expectation propagation, the most accurate approximation of the probabilities",
     "variational": "by a local variational bound",

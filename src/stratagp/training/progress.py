@@ -96,7 +96,8 @@ class Meter:
             return "restored from the checkpoint"
         score = "" if math.isnan(self.score) else f" · score {self.score:.6g}"
         left = "" if math.isinf(self.left) else f" · {timedelta(seconds=round(self.left))} left"
-        return f"objective {self.objective:.6g}{score} · {self.rate:,.0f} rows/s{left}"
+        objective = "" if math.isnan(self.objective) else f"objective {self.objective:.6g}{score} · "
+        return f"{objective}{self.rate:,.0f} rows/s{left}"
 
 
 @contextmanager
