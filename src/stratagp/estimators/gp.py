@@ -30,6 +30,7 @@ from stratagp.recipes.options import Whole, WholeOrZero
 from stratagp.recipes.robust import HeteroscedasticRecipe, StudentTRecipe
 from stratagp.recipes.search import Search
 from stratagp.recipes.stochastic import StochasticRecipe
+from stratagp.recipes.vecchia_classes import VecchiaClassRecipe
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -292,10 +293,11 @@ class GPClassifier(Classifier):
 
     kernel: Kernel | None = None
     _: KW_ONLY
-    inference: Literal["auto", "laplace", "ep", "variational", "stochastic"] = "auto"
+    inference: Literal["auto", "laplace", "ep", "variational", "vecchia", "stochastic"] = "auto"
     link: Literal["logit", "probit"] | None = None
     hyperparameters: Literal["map", "ml", "bayes"] = "map"
     n_inducing: Whole = 200
+    n_neighbours: Whole = choose.CLASS_NEIGHBOURS
     n_restarts: WholeOrZero = 0
     missing: Missing = "raise"
     n_draws: Whole = 50
@@ -312,6 +314,9 @@ class GPClassifier(Classifier):
         search = Search(self.hyperparameters, self.n_restarts, self.max_iterations, self.n_draws)
         if self.inference_ == "stochastic":
             return StochasticRecipe(kernel, self.n_inducing, None, self.link, search, self.max_epochs)
+        if self.inference_ == "vecchia":
+            own = None if self.kernel is None else kernel
+            return VecchiaClassRecipe(own, self.n_neighbours, self.link, search)
         return ClassRecipe(kernel, self.inference_, self.link, search)
 
     def predict_proba(self, X: RowsLike, method: Literal["quadrature", "kappa"] = "quadrature") -> np.ndarray:

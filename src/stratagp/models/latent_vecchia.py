@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -17,8 +17,9 @@ from torch import Tensor
 from stratagp.errors import ConvergenceWarning, InputError
 from stratagp.kernels import Kernel
 from stratagp.likelihoods import Likelihood
+from stratagp.likelihoods.bernoulli import PROBIT_SLOPE
 from stratagp.linalg.conditional_precision import ConditionalPrecision
-from stratagp.means import Zero
+from stratagp.means import Mean, Zero
 from stratagp.models.data_checks import check_data, check_points
 from stratagp.models.neighbours import NeighbourSearch, nearest_before
 from stratagp.objectives.row_sites import RowSites, laplace_sites, matched_sites
@@ -236,6 +237,34 @@ class VecchiaLatentGP(Parameterised):
     def _data(self, x: Any, y: Any) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n q"]]:
         x, y = check_data(self.kernel, x, y, several=True)
         return x, y if y.dim() == 2 else y[:, None]
+
+
+class BaseRate(Mean):
+    """The mean of latent functions under which each class has its base rate where nothing else is known.
+
+    ``m(x) = Φ⁻¹(rate) √(1 + k(x, x))``, so that ``E Φ(f) = rate``; for the logit link nearly so.
+
+    Arguments:
+        kernel: that of the latent functions.
+        rates: one for each function.
+        link: "probit" or "logit".
+
+    >>> from stratagp import kernels as k
+    >>> mean = BaseRate(k.RBF(variance=3.0), [0.05])(torch.zeros(1, 1))
+    >>> torch.special.ndtr(mean / 2)  # √(1 + 3) = 2
+    tensor([[0.0500]], ...)
+    """
+
+    def __init__(self, kernel: Kernel, rates: Sequence[float], link: str = "probit") -> None:
+        super().__init__()
+        self.kernel, self.rates, self.link = kernel, list(rates), link
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n q"]:
+        """The means ``n q``."""
+        rates, var = torch.tensor(self.rates, dtype=torch.float64, device=x.device), self.kernel.diag(x)[:, None]
+        if self.link == "probit":
+            return torch.special.ndtri(rates) * (1 + var).sqrt()
+        return rates.logit() * (1 + PROBIT_SLOPE**2 * var).sqrt()
 
 
 @dataclass(frozen=True)

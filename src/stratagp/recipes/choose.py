@@ -22,6 +22,7 @@ LAPLACE_ROWS = 3000  # rows (times classes, if more than two) up to which "auto"
 TEXT_ROWS = 2000  # the same for a column of texts alone, up to which each is compared with each
 INDUCING = 500  # inducing points of a sparse process
 NEIGHBOURS = 200  # rows that a prediction of Vecchia's process comes from
+CLASS_NEIGHBOURS = 60  # the same for classes
 _CLOSED_ROWS, _CLOSED_INDUCING = 20_000, 50  # up to which deep processes take the collapsed bound
 
 Choice = tuple[str, str]
