@@ -28,7 +28,7 @@ from stratagp.parameterised import Parameterised
 from stratagp.types import Gaussian, PointsLike
 
 NUGGET = 1e-6  # of the kernel's variance: what a latent value has of its own, so that equal rows may stand together
-_CHUNK = 2**21  # numbers of the covariances that are held at once
+_CHUNK = 2**18  # numbers of the covariances that are held at once
 _MAX_SWEEPS = 100
 
 
