@@ -1,4 +1,4 @@
-"""GPClassifier by Vecchia's process: agreement with expectation propagation, base rates, several classes, missing rows."""
+"""GPClassifier by Vecchia's process: against dense expectation propagation, base rates, classes, odd rows."""
 
 import numpy as np
 import pytest

@@ -39,7 +39,9 @@ def dense_mode(likelihood, y, mean, cov):
     for _ in range(200):
         f = f.detach().requires_grad_()
         (slope,) = torch.autograd.grad(psi(f), f)
-        minus = -torch.autograd.functional.hessian(lambda f: likelihood.log_prob(y[:, None], f[:, None]).sum(), f).diag()
+        minus = -torch.autograd.functional.hessian(
+            lambda f: likelihood.log_prob(y[:, None], f[:, None]).sum(), f
+        ).diag()
         step = torch.linalg.solve(inverse + minus.clamp_min(1e-10).diag(), slope)
         while psi(f + step) < psi(f) - 1e-12:
             step = 0.5 * step

@@ -32,7 +32,11 @@ class ConditionalPrecision:
     """
 
     def __init__(
-        self, rows: Int[Tensor, " n"], given: Int[Tensor, "n m"], weights: Float[Tensor, "n m"], var: Float[Tensor, " n"]
+        self,
+        rows: Int[Tensor, " n"],
+        given: Int[Tensor, "n m"],
+        weights: Float[Tensor, "n m"],
+        var: Float[Tensor, " n"],
     ) -> None:
         from scipy.sparse import csr_matrix, eye  # slow to load, and only needed here
         from scipy.sparse.linalg import splu

@@ -175,7 +175,9 @@ class VecchiaLatentGP(Parameterised):
         """Newton's method, halving steps that would lower ``log p(y | f) − ½ (f − m)ᵀ Q (f − m)``."""
 
         def psi(values: Tensor) -> float:
-            return float(self.likelihood.log_prob(y, (mean + values)[:, None]).sum()) - 0.5 * near.precision.square(values)
+            return float(self.likelihood.log_prob(y, (mean + values)[:, None]).sum()) - 0.5 * near.precision.square(
+                values
+            )
 
         values = torch.zeros_like(mean) if start is None else start.values
         before, change = psi(values), math.inf
@@ -291,12 +293,12 @@ class LatentPosterior:
 
     def marginals(self, x: PointsLike) -> Gaussian:
         """Mean ``m + aᵀ(f̂ − m)_{N(x)}`` and variance ``k(x, x) − kᵀ(K_N + τ⁻¹)⁻¹ k`` of each function, as ``n q``."""
-        x = check_points(self.prior.kernel, x, self.x.shape[1])
+        points: Tensor = check_points(self.prior.kernel, x, self.x.shape[1])
         with torch.no_grad():
             step = max(1, _CHUNK // (min(self.n_neighbours, len(self.x)) + 1) ** 2)
-            parts = [self._local(rows, self._search.nearest(rows, self.n_neighbours)) for rows in x.split(step)]
+            parts = [self._local(rows, self._search.nearest(rows, self.n_neighbours)) for rows in points.split(step)]
             mean, var = (torch.cat(each) for each in zip(*parts, strict=True))
-            return Gaussian(self.prior.prior_mean(x, mean.shape[1]) + mean, var)
+            return Gaussian(self.prior.prior_mean(points, mean.shape[1]) + mean, var)
 
     def _local(self, z: Tensor, given: Tensor) -> tuple[Tensor, Tensor]:
         kernel, own = self.prior.kernel, NUGGET * self.prior.kernel.diag(self.x)

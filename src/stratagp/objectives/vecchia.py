@@ -88,7 +88,7 @@ def local_regression(
     z: Float[Tensor, "b d"],
     given: Int[Tensor, "b m"],
 ) -> LocalRegression:
-    """``a = (K_N + noise)⁻¹ k(N, z)`` and ``k(z, z) − aᵀ k(N, z)`` for each point and the rows ``N`` of ``x`` beside it.
+    """``a = (K_N + noise)⁻¹ k(N, z)`` and ``k(z, z) − aᵀ k(N, z)`` for each point and the rows ``N`` given with it.
 
     >>> from stratagp import kernels as k
     >>> x = torch.zeros(2, 1, dtype=torch.float64)
