@@ -230,7 +230,7 @@ class VecchiaLatentGP(Parameterised):
 
     def _warn(self, change: float) -> None:
         warnings.warn(
-            f"the sites under {self.kernel} still moved by {change:.1e} standard deviations after {_MAX_SWEEPS} sweeps: "
+            f"the sites under {self.kernel} still moved by {change:.1e} deviations after {_MAX_SWEEPS} sweeps: "
             "lower the kernel variance",
             ConvergenceWarning,
             stacklevel=4,
