@@ -61,7 +61,7 @@ def matched_sites(likelihood: Likelihood, y: Float[Tensor, "n p"], cavity: Gauss
 
     >>> from stratagp.likelihoods import GaussianNoise
     >>> one = torch.ones(1, 1, dtype=torch.float64)
-    >>> matched_sites(GaussianNoise(0.5), 3 * one, Gaussian(one, one)).observed.round(decimals=6)  # the observation itself
+    >>> matched_sites(GaussianNoise(0.5), 3 * one, Gaussian(one, one)).observed.round(decimals=6)  # as observed
     tensor([3.], dtype=torch.float64)
     """
     mean, var = cavity.mean[:, 0], cavity.var[:, 0]
