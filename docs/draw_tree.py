@@ -25,7 +25,7 @@ LEAVES = {
     "images": "DKLClassifier, DKLRegressor",
     "several views": "DFGPRegressor, DFGPClassifier\nwith views=…",
     "no targets": "BayesianGPLVM",
-    "classes": "GPClassifier\nmore than 3,000: AutoGPClassifier\nranks: AutoGPClassifier(likelihood=…)",
+    "classes": "GPClassifier\nlarger than memory: AutoGPClassifier\nranks: AutoGPClassifier(likelihood=…)",
     "counts, times, shares": "AutoGPRegressor(likelihood=…)",
     "to 4,000": 'GPRegressor: exact\nnoise varies: noise="heteroscedastic"\nkinks, steps: compare DFGPRegressor',
     "in memory": "GPRegressor: Vecchia",

@@ -79,7 +79,7 @@ def test_tasks(values, task):
         (4001, 0, "vecchia"),
         (200_001, 0, "vecchia"),
         (3000, 2, "exact"),
-        (1001, 3, "autogp"),
+        (1001, 3, "vecchia"),
     ],
 )
 def test_models_go_by_size(rows, classes, model):

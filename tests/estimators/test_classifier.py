@@ -115,5 +115,5 @@ def test_mini_batches(n_classes, monkeypatch):
     gp.fit(rows[:1200], labels[:1200])
     assert gp.score(rows[1200:], labels[1200:]) > 0.92
     np.testing.assert_allclose(gp.predict_proba(rows).sum(1), 1, rtol=1e-6)
-    assert choose.of_classes("auto", 10_000, 2, False, "map")[0] == "stochastic"
+    assert choose.of_classes("auto", 10_000, 2, False, "map")[0] == "vecchia"
     assert "lengthscale" in str(gp.hyperparameters_)

@@ -22,6 +22,7 @@ ESTIMATORS = [
     GPRegressor(inference="sparse", n_inducing=8, n_restarts=0, max_iterations=2),
     GPRegressor(inference="vecchia", n_neighbours=8, n_restarts=0, max_iterations=1),
     GPClassifier(max_iterations=1),
+    GPClassifier(inference="vecchia", n_neighbours=8, max_iterations=1),
     StudentTProcessRegressor(n_restarts=0, max_iterations=2),
 ]
 

@@ -24,6 +24,8 @@ REFUSED = {
     "heteroscedastic": "noise that does not vary",
     "exact, many rows": "a factor in double precision",
     "vecchia": "Vecchia's process",
+    "vecchia, two classes": "Vecchia's process",
+    "vecchia, classes": "Vecchia's process",
     "correlated": "correlated targets",
     "codes": "not Coregionalised",
     "texts": "objects such as texts",

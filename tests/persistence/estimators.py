@@ -253,6 +253,8 @@ MAKERS: dict[str, Callable[[], Fitted]] = {
     "local bound": lambda: _classifier(2, inference="variational"),
     "softmax": lambda: _classifier(3, inference="laplace"),
     "one against rest": lambda: _classifier(3, inference="ep"),
+    "vecchia, two classes": lambda: _classifier(2, inference="vecchia", n_neighbours=8, max_iterations=2),
+    "vecchia, classes": lambda: _classifier(3, inference="vecchia", n_neighbours=8, max_iterations=2),
     "stochastic classes": lambda: _classifier(3, inference="stochastic", n_inducing=8, max_epochs=1),
     "classes averaged": lambda: _classifier(2, hyperparameters="bayes", n_draws=2, n=15, kernel=k.RBF(1.0)),
     "classes of a frame": _frame_classifier,

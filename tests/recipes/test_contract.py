@@ -17,6 +17,7 @@ from stratagp.recipes.robust import HeteroscedasticRecipe, StudentTRecipe
 from stratagp.recipes.sparse import SparseRecipe
 from stratagp.recipes.stochastic import StochasticRecipe
 from stratagp.recipes.vecchia import VecchiaRecipe
+from stratagp.recipes.vecchia_classes import VecchiaClassRecipe
 from stratagp.testing import check_recipe
 from stratagp.testing.recipe import toy_rows
 
@@ -55,6 +56,8 @@ CLASSES = {
     "two by Laplace": (lambda: ClassRecipe(kernel()), 2),
     "three by Laplace": (lambda: ClassRecipe(kernel()), 3),
     "expectation propagation": (lambda: ClassRecipe(kernel(), "ep"), 3),
+    "two by Vecchia": (lambda: VecchiaClassRecipe(kernel(), 10), 2),
+    "three by Vecchia": (lambda: VecchiaClassRecipe(kernel(), 10, "logit"), 3),
     "stochastic": (lambda: StochasticRecipe(kernel(), 10, max_epochs=5), 3),
 }
 

@@ -37,7 +37,7 @@ class Model(NamedTuple):
 
 _MODELS = {
     "exact": Model(lambda: (stratagp.GPRegressor, stratagp.GPClassifier), ("exact", "laplace")),
-    "vecchia": Model(lambda: (stratagp.GPRegressor, stratagp.GPClassifier), ("vecchia", "stochastic")),
+    "vecchia": Model(lambda: (stratagp.GPRegressor, stratagp.GPClassifier), ("vecchia", "vecchia")),
     "sparse": Model(lambda: (stratagp.GPRegressor, stratagp.GPClassifier), ("sparse", "stochastic")),
     "autogp": Model(lambda: (stratagp.AutoGPRegressor, stratagp.AutoGPClassifier)),
     "dkl": Model(lambda: (stratagp.DKLRegressor, stratagp.DKLClassifier)),
@@ -102,8 +102,6 @@ def choose(settings: Settings, columns: Sequence[stratagp.data.Field], rows: int
         way, reason = stratagp.recipes.of_table(rows, classes, texts, alone, log=log)
         return Choice(_OF_WAY[way], reason, texts, alone, log)
     found = Choice(asked, "as asked for", texts, alone, log)
-    if classes and asked == "vecchia":
-        raise InputError("--model vecchia predicts numbers, but the target has classes: use --model exact or autogp")
     if log and not found.by_batches:
         raise InputError(f"--log needs a model that learns by mini-batches, and {asked} does not: use --model autogp")
     return found

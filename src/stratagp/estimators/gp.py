@@ -30,6 +30,7 @@ from stratagp.recipes.options import Whole, WholeOrZero
 from stratagp.recipes.robust import HeteroscedasticRecipe, StudentTRecipe
 from stratagp.recipes.search import Search
 from stratagp.recipes.stochastic import StochasticRecipe
+from stratagp.recipes.vecchia_classes import VecchiaClassRecipe
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -261,16 +262,20 @@ class GPClassifier(Classifier):
     """Gaussian-process classification: probabilities that know what the data do not say.
 
     Arguments:
-        kernel: a kernel of the latent functions; a Matérn-5/2 with a lengthscale for each column if left out. Values
-            you give are in the units of your columns; those you leave out start from the data.
+        kernel: a kernel of the latent functions; a Matérn-5/2 with a lengthscale for each column if left out (for
+            "vecchia" the smoothness 1/2, 3/2 or 5/2 that explains the rows best). Values you give are in the units of
+            your columns; those you leave out start from the data.
         inference: "laplace" (fast; several classes at once by softmax), "ep" (expectation propagation: the best
-            probabilities, slower), "variational" (the local bound: the evidence is a true lower bound), "stochastic"
-            (mini-batches with ``n_inducing`` inducing points), or "auto": Laplace up to 3,000 rows (times the classes,
-            if more than two), stochastic above. ``inference_`` and ``inference_reason_`` tell which and why.
-            Expectation propagation and the local bound know two classes; more are asked about one against the rest.
+            probabilities, slower), "variational" (the local bound: the evidence is a true lower bound), "vecchia"
+            (expectation propagation where each latent value is conditioned on the ``n_neighbours`` nearest rows),
+            "stochastic" (mini-batches with ``n_inducing`` inducing points), or "auto": Laplace up to 3,000 rows (times
+            the classes, if more than two), Vecchia above. ``inference_`` and ``inference_reason_`` tell which and why.
+            "ep", "variational" and "vecchia" know two classes; more are asked about one against the rest. Far from all
+            rows "vecchia" returns to the base rates, the others to even odds.
         link: "logit" or "probit"; left out, what the inference knows.
         hyperparameters: "map" (evidence with weak priors), "ml" (evidence alone), or "bayes" (averaged over
             ``n_draws`` draws from their posterior by NUTS).
+        n_neighbours: how many rows a prediction by "vecchia" comes from.
         n_inducing, n_restarts, standardise, categorical, encoding, missing, n_draws, max_iterations, max_epochs,
             device, random_state, verbose: as in :class:`GPRegressor`; ``standardise="both"`` scales the inputs. Missing
             inputs are filled with their expectation in training, and averaged over in prediction.
@@ -284,10 +289,11 @@ class GPClassifier(Classifier):
 
     kernel: Kernel | None = None
     _: KW_ONLY
-    inference: Literal["auto", "laplace", "ep", "variational", "stochastic"] = "auto"
+    inference: Literal["auto", "laplace", "ep", "variational", "vecchia", "stochastic"] = "auto"
     link: Literal["logit", "probit"] | None = None
     hyperparameters: Literal["map", "ml", "bayes"] = "map"
     n_inducing: Whole = 200
+    n_neighbours: Whole = choose.CLASS_NEIGHBOURS
     n_restarts: WholeOrZero = 0
     missing: Missing = "raise"
     n_draws: Whole = 50
@@ -304,6 +310,9 @@ class GPClassifier(Classifier):
         search = Search(self.hyperparameters, self.n_restarts, self.max_iterations, self.n_draws)
         if self.inference_ == "stochastic":
             return StochasticRecipe(kernel, self.n_inducing, None, self.link, search, self.max_epochs)
+        if self.inference_ == "vecchia":
+            own = None if self.kernel is None else kernel
+            return VecchiaClassRecipe(own, self.n_neighbours, self.link, search)
         return ClassRecipe(kernel, self.inference_, self.link, search)
 
     def predict_proba(self, X: RowsLike, method: Literal["quadrature", "kappa"] = "quadrature") -> np.ndarray:

@@ -25,7 +25,7 @@ from stratagp.export.input_graphs import InputGraph
 from stratagp.export.onnx_operations import InPlainOperations
 from stratagp.models.fitted import Fitted
 from stratagp.models.fitted_chain import ChainModel
-from stratagp.models.fitted_classes import ClassModel
+from stratagp.models.fitted_classes import ClassModel, VecchiaClassModel
 from stratagp.models.fitted_process import ProcessModel
 from stratagp.whole_files import appearing
 
@@ -180,6 +180,8 @@ def _answer(fitted: Fitted, of_classes: bool) -> nn.Module:
     """The graph of what a model says about points."""
     if isinstance(fitted, ChainModel):
         return ChainGraph(copy.deepcopy(fitted.chain).cpu(), of_classes)
+    if isinstance(fitted, VecchiaClassModel):
+        raise UnsupportedError("Vecchia's process has no constants to export: save the model instead")
     if isinstance(fitted, ClassModel):
         return ClassesGraph(fitted.draws)
     if isinstance(fitted, ProcessModel):

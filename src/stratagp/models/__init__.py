@@ -17,6 +17,8 @@ from stratagp.models.gp_drf import fit_drf as fit_drf
 from stratagp.models.gp_drf import gp_drf as gp_drf
 from stratagp.models.heteroscedastic import HeteroscedasticGP as HeteroscedasticGP
 from stratagp.models.heteroscedastic import HeteroscedasticPosterior as HeteroscedasticPosterior
+from stratagp.models.latent_vecchia import LatentPosterior as LatentPosterior
+from stratagp.models.latent_vecchia import VecchiaLatentGP as VecchiaLatentGP
 from stratagp.models.process import Process as Process
 from stratagp.models.sobol import SobolIndices as SobolIndices
 from stratagp.models.sobol import sobol_indices as sobol_indices

@@ -122,14 +122,7 @@ class BinaryPosterior:
         ``"quadrature"`` is exact for the probit link and accurate for the logistic one; ``"kappa"`` is the cheap
         ``σ(κ mean)`` with ``κ = (1 + π var/8)^(−½)``, within 0.02 (equal for the probit link).
         """
-        if method not in ("quadrature", "kappa"):
-            raise InputError(f"method must be 'quadrature' or 'kappa', got {method!r}")
-        belief = self.marginals(x)
-        if self.prior.link == "probit":
-            return torch.special.ndtr(belief.mean / (1 + belief.var).sqrt()).squeeze(-1)
-        if method == "kappa":
-            return torch.sigmoid(belief.mean * (1 + PROBIT_SLOPE**2 * belief.var).rsqrt()).squeeze(-1)
-        return averaged_sigmoid(belief)
+        return linked(self.marginals(x), self.prior.link, method)
 
 
 class MulticlassLaplace(Parameterised):
@@ -224,6 +217,21 @@ class MulticlassPosterior:
         root = cholesky(covariance + 1e-10 * torch.eye(len(mean.mT), dtype=mean.dtype, device=mean.device))
         f = mean + torch.einsum("mcd,sd->smc", root, points)
         return (f.softmax(-1) * log_weights.exp()[:, None, None]).sum(0)
+
+
+def linked(belief: Gaussian, link: str, method: str = "quadrature") -> Float[Tensor, " n"]:
+    """``E σ(f)`` or ``E Φ(f)`` for beliefs ``n 1`` about the latent function; ``method`` as above.
+
+    >>> linked(Gaussian(torch.ones(1, 1), 3 * torch.ones(1, 1)), "probit")  # Φ(½)
+    tensor([0.6915])
+    """
+    if method not in ("quadrature", "kappa"):
+        raise InputError(f"method must be 'quadrature' or 'kappa', got {method!r}")
+    if link == "probit":
+        return torch.special.ndtr(belief.mean / (1 + belief.var).sqrt()).squeeze(-1)
+    if method == "kappa":
+        return torch.sigmoid(belief.mean * (1 + PROBIT_SLOPE**2 * belief.var).rsqrt()).squeeze(-1)
+    return averaged_sigmoid(belief)
 
 
 def _check_binary(kernel: Kernel, x: PointsLike, t: PointsLike) -> tuple[Any, Tensor]:

@@ -12,10 +12,19 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.kernels import Kernel
-from stratagp.models.classification import BinaryPosterior, GPClassification, MulticlassLaplace, MulticlassPosterior
+from stratagp.models.classification import (
+    BinaryPosterior,
+    GPClassification,
+    MulticlassLaplace,
+    MulticlassPosterior,
+    linked,
+)
 from stratagp.models.fitted import Fitted, Learnt
+from stratagp.models.latent_vecchia import Latent, LatentPosterior
+from stratagp.models.neighbours import nearest_before
 from stratagp.models.observations import Data
 from stratagp.objectives.sites import WarmStart
+from stratagp.objectives.vecchia import Conditionals
 from stratagp.parameterised import Parameterised
 from stratagp.predictive import Classes, LocationScale
 from stratagp.training.devices import as_numpy
@@ -153,6 +162,59 @@ class SoftmaxModel(ClassModel):
 
     def latent(self, posterior: MulticlassPosterior, x: PointsLike) -> Gaussian:
         """The latent function of each class."""
+        return posterior.marginals(x)
+
+
+@dataclass
+class VecchiaClassModel(ClassModel):
+    """Classes by Vecchia's process: one function for two of them, else one for each against the rest.
+
+    ``data`` are the rows that values were learnt from, some of those that the posterior knows.
+
+    Arguments:
+        sets: the conditionals that values were learnt from.
+        latents: what was believed about these rows then.
+    """
+
+    sets: Conditionals | None = field(default=None, repr=False)
+    latents: list[Latent] | None = field(default=None, repr=False)
+
+    @property
+    def targets(self) -> Float[Tensor, "n q"]:
+        """For each function, whether a row has its class."""
+        codes = self.data.codes
+        classes = [1] if self.n_classes == 2 else range(self.n_classes)
+        return torch.stack([(codes == c).double() for c in classes], 1)
+
+    def on(self, data: Data) -> VecchiaClassModel:
+        """The same process with other data, about which nothing is believed yet."""
+        return replace(self, data=data, sets=None, latents=None)
+
+    def settle(self, n_neighbours: int, n_conditionals: int, tolerance: float) -> None:
+        """Find neighbours and sites again, under the values that the prior has now."""
+        x, prior = self.data.x, self.prior
+        near = prior.neighbourhood(x, n_neighbours)
+        self.latents = prior.latents(x, self.targets, self.latents, near, tolerance)
+        self.sets = nearest_before(prior.kernel, x, n_neighbours, prior.seed, n_conditionals)
+
+    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
+        """The evidence of the sites, estimated from the conditionals at hand."""
+        return self.prior.log_evidence(self.data.x, self.targets, self.latents, self.sets)
+
+    def condition(self, tolerance: float = 1e-6) -> LatentPosterior:
+        """The posterior of all latent functions."""
+        return self.prior.condition(self.data.x, self.targets, tolerance)
+
+    def probabilities(self, posterior: LatentPosterior, x: PointsLike) -> Float[Tensor, "n c"]:
+        """``1 − p`` and ``p``, or those of several classes, normalised to sum to one."""
+        mean, var = posterior.marginals(x)
+        beliefs = zip(mean.split(1, 1), var.split(1, 1), strict=True)
+        link = self.prior.likelihood.link
+        each = torch.stack([linked(Gaussian(*belief), link, self.method) for belief in beliefs], 1)
+        return torch.cat([1 - each, each], 1) if self.n_classes == 2 else each / each.sum(1, keepdim=True)
+
+    def latent(self, posterior: LatentPosterior, x: PointsLike) -> Gaussian:
+        """The latent functions."""
         return posterior.marginals(x)
 
 

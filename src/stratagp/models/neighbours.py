@@ -11,6 +11,7 @@ from torch import Tensor
 
 from stratagp.kernels import Kernel
 from stratagp.kernels.stationary.scaled_distance import Stationary
+from stratagp.objectives.vecchia import Conditionals
 
 _CHUNK = 2**24  # distances that are held at once
 _BLOCK = 2**16  # rows whose distances are looked at together
@@ -113,6 +114,35 @@ class NeighbourSearch:
             return torch.addmm(self.squares[rows], self._scaled(z), self.scaled[rows].mT, alpha=-2)
         with torch.no_grad():
             return -(self.kernel(z, self.x[rows]) / self.deviation[rows]).abs()
+
+
+def nearest_before(
+    kernel: Kernel,
+    x: Float[Tensor, "n d"],
+    m: int,
+    seed: int = 0,
+    n_rows: int | None = None,
+    others: bool = False,
+) -> Conditionals:
+    """The ``m`` nearest rows before each row, in a random order, under the values that the kernel has now.
+
+    Arguments:
+        n_rows: of how many rows, chosen at random; of all where it is left out.
+        others: whether to take the nearest of all other rows, for the leave-one-out density.
+
+    >>> from stratagp import kernels as k
+    >>> nearest_before(k.RBF(), torch.tensor([[0.0], [1.0], [3.0]]), 1).rows.sort().values
+    tensor([0, 1, 2])
+    """
+    n, generator = len(x), torch.Generator().manual_seed(seed)
+    order = torch.randperm(n, generator=generator).to(x.device)
+    count = min(n, n_rows or n)
+    spot = torch.rand(1, generator=generator, dtype=torch.float64)  # where the first of equal steps begins
+    places = ((torch.arange(count, dtype=torch.float64) + spot) * (n / count)).long().clamp_max(n - 1).to(x.device)
+    search, points = NeighbourSearch(kernel, x[order]), x[order[places]]
+    m = min(m, n - 1)
+    found = search.nearest(points, m, but=places) if others else search.nearest(points, m, before=places)
+    return Conditionals(order[places], order[found.clamp_min(0)].masked_fill(found < 0, -1), n)
 
 
 def _smallest(far: Float[Tensor, "b n"], m: int) -> tuple[Float[Tensor, "b m2"], Int[Tensor, "b m2"]]:

@@ -14,13 +14,11 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.kernels import Kernel
-from stratagp.linalg import cholesky
 from stratagp.models.data_checks import check_data, check_points, row_noise, wants_gradient
-from stratagp.models.neighbours import NeighbourSearch
+from stratagp.models.neighbours import NeighbourSearch, nearest_before
 from stratagp.models.observed import ObservedProcess
 from stratagp.models.process import Process
-from stratagp.objectives.evidence import CovarianceOf
-from stratagp.objectives.vecchia import Conditionals, local_covariance, noisy, vecchia
+from stratagp.objectives.vecchia import Conditionals, local_regression, vecchia
 from stratagp.parameters import Parameter, Value
 from stratagp.types import Gaussian, NumbersLike, PointsLike
 
@@ -70,15 +68,7 @@ class VecchiaGP(ObservedProcess):
             n_neighbours: where it is not the number of the process.
             others: whether to take the nearest of all other rows, for the leave-one-out density.
         """
-        n, generator = len(x), torch.Generator().manual_seed(self.seed)
-        order = torch.randperm(n, generator=generator).to(x.device)
-        count = min(n, n_rows or n)
-        spot = torch.rand(1, generator=generator, dtype=torch.float64)  # where the first of equal steps begins
-        places = ((torch.arange(count, dtype=torch.float64) + spot) * (n / count)).long().clamp_max(n - 1).to(x.device)
-        search, m = NeighbourSearch(self.kernel, x[order]), min(n_neighbours or self.n_neighbours, n - 1)
-        points = x[order[places]]
-        found = search.nearest(points, m, but=places) if others else search.nearest(points, m, before=places)
-        return Conditionals(order[places], order[found.clamp_min(0)].masked_fill(found < 0, -1), n)
+        return nearest_before(self.kernel, x, n_neighbours or self.n_neighbours, self.seed, n_rows, others)
 
     def log_evidence(self, x: Any, y: Any, noise: Any = None, sets: Conditionals | None = None) -> Float[Tensor, ""]:
         """``Σ log p(yᵢ | y_{N(i)})``; ``noise`` gives each row its own variance.
@@ -215,13 +205,8 @@ class VecchiaPosterior(Process):
 
     def _local(self, z: Float[Tensor, "b d"], given: Int[Tensor, "b m"]) -> _Local:
         """What the neighbours of some points say about the function there."""
-        kernel, missing, at = self.prior.kernel, given < 0, given.clamp_min(0)
-        every = local_covariance(kernel, torch.cat([self.x[at], z[:, None]], 1))
-        cross = every[:, :-1, -1].masked_fill(missing, 0.0)
-        factor = cholesky(noisy(every[:, :-1, :-1], self.noise[at], missing), CovarianceOf(kernel))
-        weights = torch.cholesky_solve(cross[..., None], factor)[..., 0]
-        var = (every[:, -1, -1] - (weights * cross).sum(1)).clamp_min(0)
-        return _Local(weights, (weights * self.residual[at]).sum(1), var)
+        found = local_regression(self.prior.kernel, self.noise, self.x, z, given)
+        return _Local(found.weights, (found.weights * self.residual[given.clamp_min(0)]).sum(1), found.var)
 
     def _chunks(self, values: Tensor, sets: int = 1) -> Iterator[Tensor]:
         step = max(1, _CHUNK // (sets * min(self.n_neighbours, len(self.x)) + 1) ** 2)

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from stratagp.kernels import Kernel, OnColumns, Product, Sum
 from stratagp.kernels.stationary.scaled_distance import Stationary
+from stratagp.linalg import cholesky
 from stratagp.linalg.conditional_density import last_given_others
 from stratagp.linalg.once import first_derivative_only
 from stratagp.objectives.evidence import CovarianceOf
@@ -71,6 +72,36 @@ def noisy(
         covariance = covariance.masked_fill(missing[:, :, None] | missing[:, None, :], 0.0)
         level = level.masked_fill(missing, 1.0)
     return covariance + torch.diag_embed(level)
+
+
+class LocalRegression(NamedTuple):
+    """Points given their neighbours: weights ``a`` of these, and the variance that is left."""
+
+    weights: Float[Tensor, "b m"]
+    var: Float[Tensor, " b"]
+
+
+def local_regression(
+    kernel: Kernel,
+    noise: Float[Tensor, " n"],
+    x: Float[Tensor, "n d"],
+    z: Float[Tensor, "b d"],
+    given: Int[Tensor, "b m"],
+) -> LocalRegression:
+    """``a = (K_N + noise)⁻¹ k(N, z)`` and ``k(z, z) − aᵀ k(N, z)`` for each point and the rows ``N`` given with it.
+
+    >>> from stratagp import kernels as k
+    >>> x = torch.zeros(2, 1, dtype=torch.float64)
+    >>> found = local_regression(k.RBF(), torch.ones(2, dtype=torch.float64), x, x[:1], torch.tensor([[0, 1]]))
+    >>> found.weights, found.var
+    (tensor([[0.3333, 0.3333]], ...), tensor([0.3333], ...))
+    """
+    missing, at = given < 0, given.clamp_min(0)
+    every = local_covariance(kernel, torch.cat([x[at], z[:, None]], 1))
+    cross = every[:, :-1, -1].masked_fill(missing, 0.0)
+    factor = cholesky(noisy(every[:, :-1, :-1], noise[at], missing), CovarianceOf(kernel))
+    weights = torch.cholesky_solve(cross[..., None], factor)[..., 0]
+    return LocalRegression(weights, (every[:, -1, -1] - (weights * cross).sum(1)).clamp_min(0))
 
 
 def vecchia(
@@ -128,8 +159,8 @@ class _Sum(torch.autograd.Function):
 def local_covariance(kernel: Kernel, points: Float[Tensor, "b k d"]) -> Float[Tensor, "b k k"]:
     """``k(x, x)`` of each of ``b`` small sets of points.
 
-    Distances of a stationary kernel are those from the last point of the set, near which the others lie: no digits are
-    lost where points are far from the origin.
+    Distances of a stationary kernel are those from the first point of the set, the nearest to the last: no digits are
+    lost where points are far from the origin, or where the last is far from all others.
     """
     if isinstance(kernel, OnColumns):
         return local_covariance(kernel.base, kernel.take(points))
@@ -138,7 +169,7 @@ def local_covariance(kernel: Kernel, points: Float[Tensor, "b k d"]) -> Float[Te
         return reduce(joined, [local_covariance(part, points) for part in kernel.parts])
     if not isinstance(kernel, Stationary):
         return kernel(points)
-    scaled = (points - points[:, -1:]) / kernel.lengthscale
+    scaled = (points - points[:, :1]) / kernel.lengthscale
     half = 0.5 * scaled.square().sum(-1, keepdim=True)
     squares = 2 * (half + half.mT - scaled @ scaled.mT).clamp_min(0)
     return kernel.variance * kernel.profile(squares)

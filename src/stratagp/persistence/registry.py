@@ -28,7 +28,9 @@ CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList)  # 
 _PACKAGES = ("kernels", "likelihoods", "posteriors", "layers", "models", "recipes", "estimators")
 _MODULES = "means priors parameters networks types data.encoding data.missing data.scaling linalg.interpolation"
 _MODULES += " objectives.collapsed objectives.expected objectives.heteroscedastic objectives.sites"
-_MODULES += " objectives.softmax_laplace objectives.vecchia training.curvature training.lbfgs training.run"
+_MODULES += (
+    " objectives.softmax_laplace objectives.vecchia objectives.row_sites training.curvature training.lbfgs training.run"
+)
 _NOT = ("estimators.intake", "estimators.prediction_files")  # which open files
 _LAYERS = "AdaptiveAvgPool2d BatchNorm1d BatchNorm2d Conv2d Dropout ELU Embedding Flatten GELU Identity LayerNorm"
 _LAYERS += " LeakyReLU Linear MaxPool2d ModuleDict ModuleList ParameterList ReLU Sequential SiLU Sigmoid Softplus Tanh"

@@ -21,6 +21,7 @@ LAPLACE_ROWS = 3000  # rows (times classes, if more than two) up to which "auto"
 TEXT_ROWS = 2000  # the same for a column of texts alone, up to which each is compared with each
 INDUCING = 500  # inducing points of a sparse process
 NEIGHBOURS = 200  # rows that a prediction of Vecchia's process comes from
+CLASS_NEIGHBOURS = 60  # the same for classes
 _CLOSED_ROWS, _CLOSED_INDUCING = 20_000, 50  # up to which deep processes take the collapsed bound
 
 Choice = tuple[str, str]
@@ -93,20 +94,20 @@ def _of_numbers(asked: str, n: int, only_exact: str | None, over_objects: bool, 
 
 def of_classes(asked: str, n: int, n_classes: int, over_objects: bool, hyperparameters: str) -> Choice:
     """The way of inference for ``n`` rows of classes."""
-    if asked not in ("auto", "stochastic"):
+    if asked not in ("auto", "vecchia", "stochastic"):
         return asked, "as asked for"
     size = _latent_values(n, n_classes)
     if asked == "auto" and size <= LAPLACE_ROWS:
         return "laplace", f"{size:,} latent values are at most {LAPLACE_ROWS:,}: Laplace's method"
     if asked == "auto" and over_objects:
-        return "laplace", "kernels over objects have no inducing points"
+        return "laplace", "kernels over objects have neither neighbours nor inducing points"
     if over_objects:
-        raise InputError("inference='stochastic' needs a kernel over columns: objects have no inducing points")
+        raise InputError(f"inference={asked!r} needs a kernel over columns: for objects take 'laplace' or 'ep'")
     if hyperparameters == "bayes":
         raise InputError("hyperparameters='bayes' needs closed forms: ask for inference='laplace', or fewer rows")
-    if asked == "stochastic":
-        return "stochastic", "as asked for"
-    return "stochastic", f"{size:,} latent values are more than {LAPLACE_ROWS:,}: mini-batches"
+    if asked != "auto":
+        return asked, "as asked for"
+    return "vecchia", f"{size:,} latent values are more than {LAPLACE_ROWS:,}: predictions come from the nearest rows"
 
 
 def _latent_values(n: int, n_classes: int) -> int:
@@ -136,7 +137,7 @@ def of_table(
         files: whether rows are read from files in batches.
 
     >>> of_table(5000)[0], of_table(5000, texts=["gene"])[0], of_table(5000, 3)[0]
-    ('vecchia', 'features', 'stochastic')
+    ('vecchia', 'features', 'vecchia')
     """
     if log:
         return "features" if texts else "stochastic", "only mini-batches learn the logarithm of the target"

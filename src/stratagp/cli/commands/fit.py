@@ -263,7 +263,7 @@ def _limited(ready: Prepared, settings: Settings, console: Console) -> tuple[Pre
     budget = stratagp.recipes.Budget(settings.rows, settings.epochs, settings.time_limit)
     usual = usual_epochs(choice, task, settings, n)
     first = "exact" if own == "vecchia" and settings.model == "auto" else own
-    found = stratagp.recipes.plan(first, n, budget, usual, trial, task == "regression" and not choice.texts)
+    found = stratagp.recipes.plan(first, n, budget, usual, trial, not choice.texts)
     if found.reason:
         console.warn(found.reason)
     choice = choice if found.way == own else others[found.way]
