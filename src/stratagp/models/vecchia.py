@@ -24,7 +24,7 @@ from stratagp.objectives.vecchia import Conditionals, local_covariance, noisy, v
 from stratagp.parameters import Parameter, Value
 from stratagp.types import Gaussian, NumbersLike, PointsLike
 
-_CHUNK = 2**22  # numbers of the covariances that are held at once when predicting
+_CHUNK = 2**18  # numbers of the covariances that are held at once when predicting: they stay in the cache
 _KNOWN = 1e-8  # of the variance: how exactly values at new points are known to later ones of a joint distribution
 
 
