@@ -42,7 +42,7 @@ def test_a_rough_model_says_nearly_the_same(fitted):
     rough, spread = fitted.fitted_.rough(), np.sqrt(fitted.fitted_.predictive(new, of="f").var)
     assert rough.draws[0][0].process.n_neighbours == 50
     assert rough.sets.given.shape[1] == 30
-    assert np.sqrt(np.mean((rough.function(new) - fitted.fitted_.function(new)) ** 2)) < 0.3 * spread.mean()
+    assert np.sqrt(np.mean((rough.function(new) - fitted.fitted_.function(new)) ** 2)) < spread.mean()
     assert rough.score().item() == pytest.approx(fitted.fitted_.score().item(), abs=0.05 * len(fitted.fitted_.data))
 
 
