@@ -42,7 +42,7 @@ class Conditionals(NamedTuple):
 
     def nearest(self, most: int) -> Conditionals:
         """The same on at most so many of the rows before, the nearest."""
-        return Conditionals(self.rows, self.given[:, :most], self.total)
+        return Conditionals(self.rows, self.given[:, :most].contiguous(), self.total)
 
     @property
     def places(self) -> Int[Tensor, "b k"]:
