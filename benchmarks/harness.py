@@ -39,6 +39,7 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 PAUSE = 0.3  # seconds before each timed call: the idle threads of another library's BLAS spin for a while
 PACKAGES = {"stratagp", "torch", "numpy", "scipy", "scikit-learn", "gpytorch", "gpflow", "lightgbm", "gpboost"}
+PEERS: dict[str, str] = {}  # the versions of other libraries that this process has asked for
 
 
 class Skip(Exception):
@@ -46,11 +47,13 @@ class Skip(Exception):
 
 
 def peer(name: str) -> ModuleType:
-    """Import another library, or skip what needs it."""
+    """Import another library, or skip what needs it; its version goes into the rows of :func:`in_subprocess`."""
     try:
-        return importlib.import_module(name)
+        module = importlib.import_module(name)
     except ImportError:
         raise Skip(f"{name} is not installed") from None
+    PEERS[name] = str(getattr(module, "__version__", "unknown"))
+    return module
 
 
 def best_of(function: Callable[[], Any], repeats: int = 5) -> float:
@@ -117,19 +120,26 @@ def use_threads(threads: int) -> None:
 
 
 class Measured(NamedTuple):
-    """What a call in a fresh process returned and took; no ``peak_bytes`` where the system does not tell."""
+    """What a call in a fresh process returned and took, and the versions of other libraries that it used.
+
+    There are no ``peak_bytes`` where the system does not tell.
+    """
 
     result: Any
     seconds: float
     peak_bytes: int | None
+    peers: dict[str, str]
 
 
-def in_subprocess(target: str, *args: Any, threads: int = 2, peaks: bool = True) -> Measured:
+def in_subprocess(
+    target: str, *args: Any, threads: int = 2, peaks: bool = True, limit: float | None = None
+) -> Measured:
     """Call ``prepare(*args)()`` in a fresh interpreter, where ``target`` is ``"module:prepare"``.
 
     ``prepare`` builds the problem and returns the function to be measured. The peak is that of the call,
     above what the process held before it. Arguments and result pass as JSON. True ``peaks`` need freed arrays to return
-    to the system at once, which costs time: where only time matters, do without.
+    to the system at once, which costs time: where only time matters, do without. A call that takes more than ``limit``
+    seconds is ended by ``subprocess.TimeoutExpired``.
     """
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)]),
@@ -137,7 +147,7 @@ def in_subprocess(target: str, *args: Any, threads: int = 2, peaks: bool = True)
         **({"MALLOC_MMAP_THRESHOLD_": "65536"} if peaks else {}),
     }
     command = [sys.executable, "-c", "import harness; harness.serve()", target, json.dumps(args)]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=limit)
     if run.returncode:
         raise RuntimeError(f"{target} failed in its own process:\n{run.stderr}")
     answer = json.loads(run.stdout.splitlines()[-1])
@@ -164,7 +174,7 @@ def _measure(function: Callable[[], Any]) -> Measured:
     result = function()
     seconds = time.perf_counter() - start
     after = _memory("VmHWM")
-    return Measured(result, seconds, None if before is None or after is None else after - before)
+    return Measured(result, seconds, None if before is None or after is None else after - before, dict(PEERS))
 
 
 def _memory(field: str, reset_peak: bool = False) -> int | None:
@@ -186,13 +196,21 @@ class Benchmark:
         quick: whether the script should measure small problems only.
         fresh: whether to forget the rows of earlier runs; rows of other versions or machines always are.
         threads: for torch and BLAS alike.
+        only: groups of words; a row is measured if its name, cut at commas, has a word of each group.
         folder: where the file goes.
     """
 
     def __init__(
-        self, name: str, quick: bool = False, fresh: bool = False, threads: int = 2, folder: Path = RESULTS
+        self,
+        name: str,
+        quick: bool = False,
+        fresh: bool = False,
+        threads: int = 2,
+        only: Iterable[str] = (),
+        folder: Path = RESULTS,
     ) -> None:
         self.name, self.quick, self.threads = name, quick, threads
+        self.only = [set(words.split(",")) for words in only]
         self.path = folder / f"{name}{'-quick' if quick else ''}.json"
         self.console = Console(width=None if sys.stdout.isatty() else 150)
         self.environment = environment(threads)
@@ -201,14 +219,16 @@ class Benchmark:
 
     @classmethod
     def from_command_line(cls, name: str, description: str | None) -> Benchmark:
-        """Read ``--quick``, ``--fresh`` and ``--threads``; the script's docstring becomes its help."""
+        """Read ``--quick``, ``--fresh``, ``--threads`` and ``--only``; the script's docstring becomes its help."""
         style = argparse.RawDescriptionHelpFormatter
         parser = argparse.ArgumentParser(description=description, formatter_class=style)
         parser.add_argument("--quick", action="store_true", help="small problems only, in a minute or so")
         parser.add_argument("--fresh", action="store_true", help="measure again what was measured before")
         parser.add_argument("--threads", type=int, default=2, help="for every library (default: 2)")
+        only = "measure rows whose names have one of these words, A,B; given twice, a word of each list"
+        parser.add_argument("--only", action="append", default=[], metavar="WORDS", help=only)
         given = parser.parse_args()
-        return cls(name, given.quick, given.fresh, given.threads)
+        return cls(name, given.quick, given.fresh, given.threads, given.only)
 
     def _earlier_rows(self) -> dict[str, dict[str, Any]]:
         if not self.path.exists():
@@ -222,6 +242,8 @@ class Benchmark:
     def row(self, key: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
         """The values stored under ``key``, or else measured and stored now; None where that is impossible."""
         if key not in self._rows:
+            if not all(words & set(key.split(", ")) for words in self.only):
+                return None
             try:
                 values = measure()
             except (Skip, DataMissing) as reason:

@@ -1,12 +1,14 @@
 """The benchmark harness, the readers of the data sets, and the agreement of contestants on their answers."""
 
 import json
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn
 
 import datasets
 import harness
@@ -68,6 +70,31 @@ def test_a_process_of_its_own_passes_on_skips_and_failures() -> None:
         in_subprocess("tests.test_benchmarks:skip")
     with pytest.raises(RuntimeError, match="a broken benchmark"):
         in_subprocess("tests.test_benchmarks:fail")
+
+
+def sleep() -> Callable[[], None]:
+    return lambda: time.sleep(60)
+
+
+def ask_for_a_peer() -> Callable[[], bool]:
+    return lambda: bool(peer("sklearn"))
+
+
+def test_a_process_of_its_own_tells_the_versions_of_peers() -> None:
+    assert in_subprocess("tests.test_benchmarks:ask_for_a_peer").peers == {"sklearn": sklearn.__version__}
+
+
+def test_a_call_ends_at_its_limit() -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        in_subprocess("tests.test_benchmarks:sleep", limit=0.5)
+
+
+def test_only_rows_with_the_words_are_measured(tmp_path: Path) -> None:
+    bench = Benchmark("trial", threads=1, only=["ours,theirs", "small"], folder=tmp_path)
+    found = {
+        key: bench.row(key, lambda: {}) for key in ("small, ours", "large, ours", "small, others", "small, theirs")
+    }
+    assert [key for key, row in found.items() if row is not None] == ["small, ours", "small, theirs"]
 
 
 def test_rows_are_measured_once_and_kept(bench: Benchmark, tmp_path: Path) -> None:
