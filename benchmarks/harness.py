@@ -39,6 +39,7 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 PAUSE = 0.3  # seconds before each timed call: the idle threads of another library's BLAS spin for a while
 PACKAGES = {"stratagp", "torch", "numpy", "scipy", "scikit-learn", "gpytorch", "gpflow", "lightgbm", "gpboost"}
+PEERS: dict[str, str] = {}  # the versions of other libraries that this process has asked for
 
 
 class Skip(Exception):
@@ -46,11 +47,13 @@ class Skip(Exception):
 
 
 def peer(name: str) -> ModuleType:
-    """Import another library, or skip what needs it."""
+    """Import another library, or skip what needs it; its version goes into the rows of :func:`in_subprocess`."""
     try:
-        return importlib.import_module(name)
+        module = importlib.import_module(name)
     except ImportError:
         raise Skip(f"{name} is not installed") from None
+    PEERS[name] = str(getattr(module, "__version__", "unknown"))
+    return module
 
 
 def best_of(function: Callable[[], Any], repeats: int = 5) -> float:
@@ -117,11 +120,15 @@ def use_threads(threads: int) -> None:
 
 
 class Measured(NamedTuple):
-    """What a call in a fresh process returned and took; no ``peak_bytes`` where the system does not tell."""
+    """What a call in a fresh process returned and took, and the versions of other libraries that it used.
+
+    There are no ``peak_bytes`` where the system does not tell.
+    """
 
     result: Any
     seconds: float
     peak_bytes: int | None
+    peers: dict[str, str]
 
 
 def in_subprocess(
@@ -170,7 +177,7 @@ def _measure(function: Callable[[], Any]) -> Measured:
     result = function()
     seconds = time.perf_counter() - start
     after = _memory("VmHWM")
-    return Measured(result, seconds, None if before is None or after is None else after - before)
+    return Measured(result, seconds, None if before is None or after is None else after - before, dict(PEERS))
 
 
 def _memory(field: str, reset_peak: bool = False) -> int | None:
@@ -192,6 +199,7 @@ class Benchmark:
         quick: whether the script should measure small problems only.
         fresh: whether to forget the rows of earlier runs; rows of other versions or machines always are.
         threads: for torch and BLAS alike.
+        only: groups of words; a row is measured if its name, cut at commas, has a word of each group.
         folder: where the file goes.
         packages: others whose versions the figures depend on.
     """
@@ -202,10 +210,12 @@ class Benchmark:
         quick: bool = False,
         fresh: bool = False,
         threads: int = 2,
+        only: Iterable[str] = (),
         folder: Path = RESULTS,
         packages: Iterable[str] = (),
     ) -> None:
         self.name, self.quick, self.threads = name, quick, threads
+        self.only = [set(words.split(",")) for words in only]
         self.path = folder / f"{name}{'-quick' if quick else ''}.json"
         self.console = Console(width=None if sys.stdout.isatty() else 150)
         self.environment = environment(threads, packages)
@@ -214,9 +224,12 @@ class Benchmark:
 
     @classmethod
     def from_command_line(cls, name: str, description: str | None) -> Benchmark:
-        """Read ``--quick``, ``--fresh`` and ``--threads``; the script's docstring becomes its help."""
-        given = command_line(description).parse_args()
-        return cls(name, given.quick, given.fresh, given.threads)
+        """Read ``--quick``, ``--fresh``, ``--threads`` and ``--only``; the script's docstring becomes its help."""
+        parser = command_line(description)
+        only = "measure rows whose names have one of these words, A,B; given twice, a word of each list"
+        parser.add_argument("--only", action="append", default=[], metavar="WORDS", help=only)
+        given = parser.parse_args()
+        return cls(name, given.quick, given.fresh, given.threads, given.only)
 
     def _earlier_rows(self) -> dict[str, dict[str, Any]]:
         if not self.path.exists():
@@ -230,6 +243,8 @@ class Benchmark:
     def row(self, key: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
         """The values stored under ``key``, or else measured and stored now; None where that is impossible."""
         if key not in self._rows:
+            if not all(words & set(key.split(", ")) for words in self.only):
+                return None
             try:
                 values = measure()
             except (Skip, DataMissing) as reason:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn
 
 import datasets
 import harness
@@ -84,6 +85,22 @@ def test_forgotten_rows_are_measured_again(bench: Benchmark) -> None:
         bench.row(key, lambda: {"seconds": 1.0})
     bench.forget(["a", "c"])
     assert [bench.row(key, lambda: {"seconds": 2.0}) for key in "ab"] == [{"seconds": 2.0}, {"seconds": 1.0}]
+
+
+def ask_for_a_peer() -> Callable[[], bool]:
+    return lambda: bool(peer("sklearn"))
+
+
+def test_a_process_of_its_own_tells_the_versions_of_peers() -> None:
+    assert in_subprocess("tests.test_benchmarks:ask_for_a_peer").peers == {"sklearn": sklearn.__version__}
+
+
+def test_only_rows_with_the_words_are_measured(tmp_path: Path) -> None:
+    bench = Benchmark("trial", threads=1, only=["ours,theirs", "small"], folder=tmp_path)
+    found = {
+        key: bench.row(key, lambda: {}) for key in ("small, ours", "large, ours", "small, others", "small, theirs")
+    }
+    assert [key for key, row in found.items() if row is not None] == ["small, ours", "small, theirs"]
 
 
 def test_rows_are_measured_once_and_kept(bench: Benchmark, tmp_path: Path) -> None:

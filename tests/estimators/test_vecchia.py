@@ -37,6 +37,15 @@ def test_it_predicts_like_the_exact_process_with_its_values(fitted):
     assert np.sqrt(np.mean((mean - waves(50, 1)[1]) ** 2)) < 2
 
 
+def test_a_rough_model_says_nearly_the_same(fitted):
+    new = fitted.fitted_.points[:40]
+    rough, spread = fitted.fitted_.rough(), np.sqrt(fitted.fitted_.predictive(new, of="f").var)
+    assert rough.draws[0][0].process.n_neighbours == 50
+    assert rough.sets.given.shape[1] == 30
+    assert np.sqrt(np.mean((rough.function(new) - fitted.fitted_.function(new)) ** 2)) < spread.mean()
+    assert rough.score().item() == pytest.approx(fitted.fitted_.score().item(), abs=0.05 * len(fitted.fitted_.data))
+
+
 def test_its_error_bars_hold(fitted):
     X, f, noise = waves(400, 2)
     low, high = fitted.predict_interval(X, level=0.9)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from stratagp import kernels as k
+from stratagp.linalg import boxes
 from stratagp.models import neighbours
 from stratagp.models.neighbours import NeighbourSearch
 
@@ -41,18 +42,35 @@ def test_rows_see_only_rows_before_them(name, monkeypatch):
         assert found[i][found[i] >= 0].tolist() == truth.tolist()
 
 
-def test_a_tree_finds_the_same_rows(monkeypatch):
-    kernel, x = KERNELS["stationary"](), points(300)
-    search, rows = NeighbourSearch(kernel, x), torch.arange(300)
-    plain, others = search.nearest(points(9, 1), 6), search.nearest(x, 6, but=rows)
-    monkeypatch.setattr(neighbours, "_TREE_ROWS", 10)
-    assert torch.equal(search.nearest(points(9, 1), 6), plain)
-    assert torch.equal(search.nearest(x, 6, but=rows), others)
+@pytest.fixture
+def small_boxes(monkeypatch):
+    """Boxes of few points for few rows, which are asked however many of them must be looked at."""
+    monkeypatch.setattr(boxes, "_SIZE", 8)
+    monkeypatch.setattr(boxes, "_PAIRS", 50)  # so that the best are chosen on the way
+    monkeypatch.setattr(neighbours, "_BOX_ROWS", 2)
+    monkeypatch.setattr(neighbours, "_BOX_POINTS", 0)
+    monkeypatch.setattr(neighbours, "_FEW_BOXES", 2)
 
 
-@pytest.mark.parametrize("tree", [False, True])
-def test_equal_rows_do_not_see_themselves(tree, monkeypatch):
-    monkeypatch.setattr(neighbours, "_TREE_ROWS", 2 if tree else 10**9)
+@pytest.mark.parametrize("n", [3, 40, 301])
+def test_boxes_find_the_same_rows(n, small_boxes, monkeypatch):
+    kernel, x, z, rows = KERNELS["stationary"](), points(n), points(9, 1), torch.arange(n)
+    questions = [(z, 6, None, None), (x, 6, None, rows), (x, 6, rows, None), (x, 50, rows, None)]
+    found = [NeighbourSearch(kernel, x).nearest(*question) for question in questions]
+    monkeypatch.setattr(neighbours, "_BOX_ROWS", 10**9)
+    by_products = [NeighbourSearch(kernel, x).nearest(*question) for question in questions]
+    assert all(torch.equal(a, b) for a, b in zip(found, by_products, strict=True))
+
+
+def test_near_points_share_few_boxes():
+    x = torch.rand(20_000, 2, generator=torch.Generator().manual_seed(0))
+    assert boxes.Boxes(x).share(x[:50], 20) < 0.2  # of sixteen boxes, one to three
+
+
+@pytest.mark.parametrize("by", ["products", "boxes"])
+def test_equal_rows_do_not_see_themselves(by, request):
+    if by == "boxes":
+        request.getfixturevalue("small_boxes")
     x = points(4).repeat(3, 1)
     rows = torch.arange(12)
     found = NeighbourSearch(k.RBF(), x).nearest(x, 12, but=rows)

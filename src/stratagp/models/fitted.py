@@ -89,6 +89,10 @@ class Fitted(ABC):
     def function(self, x: PointsLike) -> Float[np.ndarray, "n q"]:
         """The expected latent functions, without their variance if that costs extra."""
 
+    def rough(self) -> Fitted:
+        """A model that says nearly the same sooner, for questions about many points or many values."""
+        return self
+
     def draw(self, x: PointsLike, n_samples: int, of: str, generator: torch.Generator) -> Float[np.ndarray, "s n q"]:
         """Joint draws at rows ``x``."""
         raise InputError("this model cannot draw rows jointly")

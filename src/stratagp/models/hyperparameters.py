@@ -46,7 +46,7 @@ def table_in_users_units(
     are left out. Where training was by steps there are values only.
     """
     module = fitted.module
-    objective = None if fitted.learnt is None else fitted.learnt.objective(module, fitted.score)
+    objective = None if fitted.learnt is None else fitted.learnt.objective(module, fitted.rough().score)
     carriers = {carrier for kernel in kernels for carrier, _ in variance_carriers(kernel)}
     names = [name for name, part in module.named_modules() if part in carriers]
     noises = {item.name for item in module.named_values() if item.parameter is module.noise_parameter}

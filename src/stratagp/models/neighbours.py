@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Any
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from stratagp.kernels import Kernel
 from stratagp.kernels.stationary.scaled_distance import Stationary
+from stratagp.linalg.boxes import Boxes
 from stratagp.objectives.vecchia import Conditionals
 
 _CHUNK = 2**24  # distances that are held at once
 _BLOCK = 2**16  # rows whose distances are looked at together
 _GROUP = 32  # distances of which the shortest is looked at first
-_TREE_ROWS, _TREE_COLUMNS = 50_000, 3  # above and up to which a tree finds neighbours sooner than products do
+_BOX_ROWS, _BOX_POINTS = 20_000, 1000  # rows and points above which boxes find neighbours sooner than products do
+_PROBES, _FEW_BOXES = 64, 0.5  # points that tell which share of the boxes is looked at, and the most it may be
+_POINTS = 4096  # whose boxes are looked at together
+_SHARE = 4  # of the rows in boxes a point may see one in so many at least
 
 
 class NeighbourSearch:
     """Finds the nearest of the rows ``x``, under the values that the kernel has now.
 
     Near means a high correlation. For a stationary kernel that is a short scaled distance, found by blocks of matrix
-    products, or by a tree where rows are many and columns few.
+    products, or among many rows by :class:`~stratagp.linalg.boxes.Boxes`. Other kernels are evaluated for all pairs.
 
     >>> from stratagp import kernels as k
     >>> search = NeighbourSearch(k.RBF(), torch.tensor([[0.0], [1.0], [3.0]]))
@@ -34,6 +35,8 @@ class NeighbourSearch:
     def __init__(self, kernel: Kernel, x: Float[Tensor, "n d"]) -> None:
         self.kernel, self.x = kernel, x
         self.stationary = isinstance(kernel, Stationary)
+        self._made: dict[int, Boxes] = {}
+        self._share: float | None = None
         if isinstance(kernel, Stationary):
             self.scale = kernel.lengthscale.detach()
             self.centre = x.median(0).values  # single values far off must not cost the others their digits
@@ -57,8 +60,8 @@ class NeighbourSearch:
             but: of each point, a row that it may not see: itself.
         """
         m = min(m, len(self.x))
-        if before is None and self.stationary and self._by_tree:
-            return self._from_tree(z, m, but)
+        if self._boxes_help(z, m):
+            return self._from_boxes(z, m, before, but)
         step = max(1, _CHUNK // min(len(self.x), _BLOCK))
         parts = [torch.empty(0, m, dtype=torch.long, device=z.device)]
         for start in range(0, len(z), step):
@@ -83,27 +86,34 @@ class NeighbourSearch:
         near = near.gather(1, order).masked_fill(values == torch.inf, -1)
         return torch.nn.functional.pad(near, (0, m - near.shape[1]), value=-1)
 
-    @property
-    def _by_tree(self) -> bool:
-        return len(self.x) > _TREE_ROWS and self.x.shape[1] <= _TREE_COLUMNS
+    def _from_boxes(self, z: Tensor, m: int, before: Tensor | None, but: Tensor | None) -> Int[Tensor, "b m"]:
+        """The nearest rows by boxes; points that may see few rows are compared with boxes of few rows."""
+        found = torch.full((len(z), m), -1, device=z.device)
+        left, upto = torch.ones(len(z), dtype=torch.bool, device=z.device), len(self.x)
+        while bool(left.any()):
+            fewer = upto // _SHARE if before is not None and upto > _BOX_ROWS else 0
+            now = (left & (before > fewer) if before is not None else left).nonzero()[:, 0]
+            for rows in now.split(_POINTS):
+                some = (None if each is None else each[rows] for each in (before, but))
+                found[rows] = self._boxes(upto).nearest(self._scaled(z[rows]), m, *some)
+            left[now], upto = False, fewer
+            left &= before > 0 if before is not None else left
+        return found
 
-    @cached_property
-    def _tree(self) -> Any:
-        from sklearn.neighbors import KDTree  # slow to load, and only needed here
+    def _boxes_help(self, z: Tensor, m: int) -> bool:
+        """Whether there are rows and points enough, and columns few enough, for most boxes to be left out."""
+        if not self.stationary or len(self.x) <= _BOX_ROWS or not (self._made or len(z) > _BOX_POINTS):
+            return False
+        if self._share is None:
+            some = z[:: max(1, len(z) // _PROBES)]
+            self._share = self._boxes(len(self.x)).share(self._scaled(some), m)
+        return self._share < _FEW_BOXES
 
-        return KDTree(self.scaled.cpu().numpy(), leaf_size=60)
-
-    def _from_tree(self, z: Tensor, m: int, but: Tensor | None) -> Int[Tensor, "b m"]:
-        more = min(m + (but is not None), len(self.x))
-        found = torch.from_numpy(self._tree.query(self._scaled(z).cpu().numpy(), more, return_distance=False)).to(
-            z.device
-        )
-        if but is None:
-            return found
-        own = found == but[:, None]
-        own[:, -1] |= ~own.any(1)  # among equals a row may not find itself: the last one makes room
-        kept = found[~own].reshape(len(z), more - 1)
-        return torch.nn.functional.pad(kept, (0, m - kept.shape[1]), value=-1)
+    def _boxes(self, upto: int) -> Boxes:
+        """The first rows in boxes, made when first asked for."""
+        if upto not in self._made:
+            self._made[upto] = Boxes(self.scaled[:upto])
+        return self._made[upto]
 
     def _scaled(self, x: Tensor) -> Float[Tensor, "n d"]:
         return ((x.detach() - self.centre) / self.scale).float()

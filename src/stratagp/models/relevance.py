@@ -25,14 +25,16 @@ def relevance(fitted: Fitted, source: Sequence[int], columns: int) -> Float[np.n
     origin = torch.tensor(source)
     if not (origin >= 0).any():
         raise NoAttributeError("relevance_ ranks columns, but objects and images have none")
+    fitted = fitted.rough()
     points = fitted.points[:: max(1, len(fitted.points) // _ROWS)].cpu()
-    effects = np.array([_effect(fitted, points, origin == j) for j in range(columns)])
+    expected = fitted.function(points)
+    effects = np.array([_effect(fitted, points, expected, origin == j) for j in range(columns)])
     return effects / effects.sum() if effects.sum() > 0 else effects
 
 
-def _effect(fitted: Fitted, points: Tensor, columns: Tensor) -> float:
+def _effect(fitted: Fitted, points: Tensor, expected: np.ndarray, columns: Tensor) -> float:
     """``½ E (f(x) − f(x'))²`` where ``x'`` has the given columns of another row, over a few shuffles."""
-    expected, total = fitted.function(points), 0.0
+    total = 0.0
     for shuffle in range(_SHUFFLES):
         order = torch.randperm(len(points), generator=torch.Generator().manual_seed(shuffle))
         other = torch.where(columns, points[order], points)

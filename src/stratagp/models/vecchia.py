@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -22,7 +22,8 @@ from stratagp.objectives.vecchia import Conditionals, local_regression, vecchia
 from stratagp.parameters import Parameter, Value
 from stratagp.types import Gaussian, NumbersLike, PointsLike
 
-_CHUNK = 2**22  # numbers of the covariances that are held at once when predicting
+_CHUNK = 2**18  # numbers of the covariances that are held at once when predicting: they stay in the cache
+_ROWS = 4096  # whose neighbours are looked for at once
 _KNOWN = 1e-8  # of the variance: how exactly values at new points are known to later ones of a joint distribution
 
 
@@ -62,6 +63,8 @@ class VecchiaGP(ObservedProcess):
         self, x: Float[Tensor, "n d"], n_rows: int | None = None, n_neighbours: int | None = None, others: bool = False
     ) -> Conditionals:
         """The nearest rows before each row, in a random order, under the values that the kernel has now.
+
+        For a kernel that is not stationary, such as a product over columns, the time for all rows grows with ``n²``.
 
         Arguments:
             n_rows: of how many rows, chosen at random; of all where it is left out.
@@ -131,9 +134,8 @@ class VecchiaPosterior(Process):
         """Mean and variance at each row, as ``n 1``."""
         x = self._points(x)
         with torch.set_grad_enabled(wants_gradient(x)):
-            parts = [self._local(rows, self._search.nearest(rows, self.n_neighbours)) for rows in self._chunks(x)]
-            mean = self.prior.mean(x) + torch.cat([part.mean for part in parts])
-            return Gaussian(mean[:, None], torch.cat([part.var for part in parts])[:, None])
+            mean, var = self._function(x)
+            return Gaussian((self.prior.mean(x) + mean)[:, None], var[:, None])
 
     def covariance(self, x: PointsLike, z: PointsLike | None = None) -> Float[Tensor, "b p"]:
         """The joint covariance of new points, each given the nearest of the data and the nearest points before it.
@@ -152,8 +154,7 @@ class VecchiaPosterior(Process):
             earlier = among.nearest(joint, self.n_neighbours, before=torch.arange(t, device=every.device))
             of_data = self._search.nearest(joint, self.n_neighbours)  # dense points must not crowd out the data
             found = torch.cat([of_data, earlier.add(n).masked_fill(earlier < 0, -1)], 1)
-            places = zip(together._chunks(joint, 2), together._chunks(found, 2), strict=True)
-            parts = [together._local(rows, given) for rows, given in places]
+            parts = together._locals(joint, found)
             weights = torch.cat([part.weights for part in parts])
             of_new = weights.masked_fill(found < n, 0.0)
             a = every.new_zeros(t, t).scatter_add_(1, (found - n).clamp_min(0), of_new)
@@ -165,12 +166,8 @@ class VecchiaPosterior(Process):
     def leave_one_out(self) -> Gaussian:
         """Each observation predicted from the nearest of all others, noise included: ``n 1``."""
         with torch.no_grad():
-            parts = []
-            for rows in self._chunks(torch.arange(len(self.x), device=self.x.device)):
-                points = self.x[rows]
-                parts.append(self._local(points, self._search.nearest(points, self.n_neighbours, but=rows)))
-            mean = self.prior.mean(self.x) + torch.cat([part.mean for part in parts])
-            return Gaussian(mean[:, None], (torch.cat([part.var for part in parts]) + self.noise)[:, None])
+            mean, var = self._function(self.x, but=torch.arange(len(self.x), device=self.x.device))
+            return Gaussian((self.prior.mean(self.x) + mean)[:, None], (var + self.noise)[:, None])
 
     def log_evidence(self) -> Float[Tensor, ""]:
         """``log p(y)`` of the data this posterior has seen."""
@@ -203,14 +200,24 @@ class VecchiaPosterior(Process):
     def _search(self) -> NeighbourSearch:
         return NeighbourSearch(self.prior.kernel, self.x)
 
+    def _function(self, z: Tensor, but: Tensor | None = None) -> tuple[Float[Tensor, " b"], Float[Tensor, " b"]]:
+        """Mean, beside that of the prior, and variance at each point; memory does not grow with their number."""
+        found = [(z.new_empty(0), z.new_empty(0))]
+        for rows in torch.arange(len(z), device=z.device).split(_ROWS):
+            near = self._search.nearest(z[rows], self.n_neighbours, but=None if but is None else but[rows])
+            found += [(part.mean, part.var) for part in self._locals(z[rows], near)]
+        mean, var = (torch.cat(each) for each in zip(*found, strict=True))
+        return mean, var
+
+    def _locals(self, z: Float[Tensor, "b d"], given: Int[Tensor, "b m"]) -> list[_Local]:
+        """The same for many points, a few after others."""
+        step = max(1, _CHUNK // (given.shape[1] + 1) ** 2)
+        return [self._local(*some) for some in zip(z.split(step), given.split(step), strict=True)]
+
     def _local(self, z: Float[Tensor, "b d"], given: Int[Tensor, "b m"]) -> _Local:
         """What the neighbours of some points say about the function there."""
         found = local_regression(self.prior.kernel, self.noise, self.x, z, given)
         return _Local(found.weights, (found.weights * self.residual[given.clamp_min(0)]).sum(1), found.var)
-
-    def _chunks(self, values: Tensor, sets: int = 1) -> Iterator[Tensor]:
-        step = max(1, _CHUNK // (sets * min(self.n_neighbours, len(self.x)) + 1) ** 2)
-        yield from values.split(step)
 
     def _points(self, x: PointsLike) -> Float[Tensor, "b d"]:
         return check_points(self.prior.kernel, x, self.x.shape[1])

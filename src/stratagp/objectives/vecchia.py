@@ -41,6 +41,25 @@ class Conditionals(NamedTuple):
         for start in range(0, len(self.rows), step):
             yield Conditionals(self.rows[start : start + step], self.given[start : start + step], self.total)
 
+    def nearest(self, most: int) -> Conditionals:
+        """The same on at most so many of the rows before, the nearest."""
+        return Conditionals(self.rows, self.given[:, :most].contiguous(), self.total)
+
+    @property
+    def places(self) -> Int[Tensor, "b k"]:
+        """The rows of each conditional, its own as the last."""
+        return torch.cat([self.given, self.rows[:, None]], 1)
+
+    def compact(self) -> tuple[Int[Tensor, " u"], Conditionals]:
+        """The rows that take part, and the same conditionals among these alone.
+
+        >>> Conditionals(torch.tensor([7]), torch.tensor([[5, -1]]), 9).compact()
+        (tensor([5, 7]), Conditionals(rows=tensor([1]), given=tensor([[ 0, -1]]), total=9))
+        """
+        used = self.places[self.places >= 0].unique()
+        given = torch.searchsorted(used, self.given).masked_fill(self.given < 0, -1)
+        return used, Conditionals(torch.searchsorted(used, self.rows), given, self.total)
+
 
 def log_conditionals(
     kernel: Kernel,
@@ -57,11 +76,16 @@ def log_conditionals(
     >>> log_conditionals(k.RBF(), torch.tensor(1.0), x, r, sets).tolist()  # log N(0; 0, 2) and log N(0; 0, 1.5)
     [-1.2655..., -1.1216...]
     """
-    places = torch.cat([sets.given, sets.rows[:, None]], 1)
-    at = places.clamp_min(0)
-    level = noise[at] if noise.dim() else noise.expand(at.shape)
-    observed = noisy(local_covariance(kernel, x[at]), level, places < 0)
-    return last_given_others(residual[at].masked_fill(places < 0, 0.0), observed, CovarianceOf(kernel))
+    at = sets.places.clamp_min(0)
+    return _log_conditionals(kernel, noise[at] if noise.dim() else noise, x[at], residual[at], sets.places < 0)
+
+
+def _log_conditionals(
+    kernel: Kernel, level: Tensor, points: Tensor, residual: Tensor, missing: Bool[Tensor, "b k"]
+) -> Float[Tensor, " b"]:
+    """The conditionals of points ``b k d`` with their noise and residuals ``b k``."""
+    observed = noisy(local_covariance(kernel, points), level.expand(missing.shape), missing)
+    return last_given_others(residual.masked_fill(missing, 0.0), observed, CovarianceOf(kernel))
 
 
 def noisy(
@@ -136,16 +160,19 @@ class _Sum(torch.autograd.Function):
     ) -> Tensor:
         needs = [gradients and need for need in ctx.needs_input_grad[4:]]
         total, slopes = residual.new_zeros(()), [torch.zeros_like(value) for value in (noise, residual, *own)]
-        inputs = [value.detach().requires_grad_(need) for value, need in zip((noise, residual), needs, strict=False)]
         wanted = [i for i, need in enumerate(needs) if need]
-        leaves = [(*inputs, *own)[i] for i in wanted]
         for chunk in sets.chunks():
+            at = chunk.places.clamp_min(0)
+            parts = [value[at] if value.dim() else value.detach() for value in (noise, residual)]
+            inputs = [part.requires_grad_(need) for part, need in zip(parts, needs, strict=False)]
+            leaves = [(*inputs, *own)[i] for i in wanted]
             with torch.set_grad_enabled(bool(wanted)):
-                value = log_conditionals(kernel, inputs[0], x, inputs[1], chunk).sum()
+                value = _log_conditionals(kernel, inputs[0], x[at], inputs[1], chunk.places < 0).sum()
                 found = torch.autograd.grad(value, leaves, allow_unused=True) if wanted else ()
             total += value.detach()
             for i, slope in zip(wanted, found, strict=True):
-                slopes[i] += 0 if slope is None else slope
+                if slope is not None:
+                    _add(slopes[i], at if i < len(inputs) else None, slope)
         ctx.save_for_backward(*slopes)
         return total
 
@@ -154,6 +181,14 @@ class _Sum(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         pairs = zip(ctx.saved_tensors, ctx.needs_input_grad[4:], strict=True)
         return None, None, None, None, *(grad * slope if need else None for slope, need in pairs)
+
+
+def _add(slopes: Tensor, at: Int[Tensor, "b k"] | None, found: Tensor) -> None:
+    """Add what was found of some rows, or of a value as a whole."""
+    if slopes.dim() and at is not None:
+        slopes.index_add_(0, at.flatten(), found.flatten())
+    else:
+        slopes += found
 
 
 def local_covariance(kernel: Kernel, points: Float[Tensor, "b k d"]) -> Float[Tensor, "b k k"]:

@@ -73,7 +73,7 @@ def spread_of_filled(model: ProcessModel, rows: Rows) -> Float[Tensor, " n"]:
     """How much the prediction at each training row varies with what its missing entries may be: extra noise."""
     assert rows.filled is not None
     where, draws = rows.filled[0], rows.filled[1]()
-    mean = model.function(draws.flatten(0, 1)).reshape(len(draws), -1, rows.data.y.shape[1])
+    mean = model.rough().function(draws.flatten(0, 1)).reshape(len(draws), -1, rows.data.y.shape[1])
     extra = torch.zeros(len(rows.data), dtype=torch.float64)
     extra[where] = torch.from_numpy(mean.var(0).mean(1))
     return extra.to(model.data.y.device)
