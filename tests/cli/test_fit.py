@@ -172,3 +172,17 @@ def test_a_time_limit_settles_rows_that_repeat(call_json, call, here):
     X = table(20, seed=1)[["size", "town"]]
     assert np.array_equal(stratagp.load("a").predict(X), stratagp.load("b").predict(X))
     assert again["rows"]["train"] < 720
+
+
+def test_the_best_mixture_repeats_by_its_plan(houses, call_json, here):
+    options = ["--model", "best", "--plan", "squared exponential", "--plan", "extra trees", "--no-report"]
+    first = call_json("fit", houses["file"], "--target", "price", "--out", "best", *options)
+    assert "of the weight" in first["reason"]
+    again = call_json("fit", "--config", "best/settings.toml", "--out", "again", "--no-report")
+    assert again["metrics"] == first["metrics"]
+
+
+def test_a_plan_is_for_the_best_mixture(houses, call, here):
+    options = ["--target", "price", "--out", "other", "--model", "exact", "--plan", "extra trees"]
+    found = call("fit", houses["file"], *options, code=1)
+    assert "--plan is for --model best" in found.stderr

@@ -72,6 +72,20 @@ def _many_rows() -> Fitted:
         return _regressor(n=560, inference="exact", kernel=k.RBF(1.0), max_iterations=2)
 
 
+def _stack() -> Fitted:
+    X = table(60)
+    y = np.exp(numbers(X) / 4)
+    plan = ["log target, Matérn 5/2", "boosted trees", "Matérn 5/2, long tails", "boosted mean, Matérn 3/2"]
+    model = s.StrataRegressor(plan=plan, random_state=0).fit(X, y)
+    model.fitted_.weights = torch.full((len(model.fitted_.members),), 1 / len(model.fitted_.members)).double()
+    return Fitted(model, X[:7] + 0.1)
+
+
+def _class_stack() -> Fitted:
+    X = table(60)
+    return Fitted(s.StrataClassifier(plan=["Matérn 5/2", "extra trees"], random_state=0).fit(X, labels(X)), X[:7] + 0.1)
+
+
 def _correlated() -> Fitted:
     X = table(30)
     y = np.stack([numbers(X), np.cos(X[:, 0])], 1)
@@ -226,6 +240,8 @@ def _calibrated(cls: Any, name: str, of_classes: int = 0, **options: Any) -> Fit
 
 
 MAKERS: dict[str, Callable[[], Fitted]] = {
+    "stack": _stack,
+    "stack of classes": _class_stack,
     "exact": _regressor,
     "exact, no noise": lambda: _regressor(noise=0.0),
     "exact, noise of rows": lambda: _regressor(noise=np.linspace(0.1, 1, 40)),

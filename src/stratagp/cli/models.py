@@ -22,20 +22,23 @@ if TYPE_CHECKING:
 else:  # loads torch
     Estimator = Any
 
+_SECONDS = 60.0  # that best takes, unless --time-limit says otherwise
 _EPOCHS = 10  # of GPClassifier with mini-batches, unless --epochs says otherwise
 
 
 class Model(NamedTuple):
     """What a name means, for numbers and for classes: estimators, loaded when asked for, and their inference.
 
-    Models that learn by mini-batches have no choice of inference.
+    Models that learn by mini-batches, and stacks, have no choice of inference.
     """
 
     estimators: Callable[[], tuple[type[Estimator], type[Estimator]]]
     inference: tuple[str, str] | None = None
+    stacked: bool = False
 
 
 _MODELS = {
+    "best": Model(lambda: (stratagp.StrataRegressor, stratagp.StrataClassifier), stacked=True),
     "exact": Model(lambda: (stratagp.GPRegressor, stratagp.GPClassifier), ("exact", "laplace")),
     "vecchia": Model(lambda: (stratagp.GPRegressor, stratagp.GPClassifier), ("vecchia", "vecchia")),
     "sparse": Model(lambda: (stratagp.GPRegressor, stratagp.GPClassifier), ("sparse", "stochastic")),
@@ -75,7 +78,12 @@ class Choice:
     @property
     def by_batches(self) -> bool:
         """Whether it learns by mini-batches."""
-        return _MODELS[self.model].inference is None
+        return _MODELS[self.model].inference is None and not self.stacked
+
+    @property
+    def stacked(self) -> bool:
+        """Whether it is a mixture of candidates, which keeps a time limit by itself."""
+        return _MODELS[self.model].stacked
 
     def by_epochs(self, task: str) -> bool:
         """Whether it passes over the rows as often as ``--epochs`` says."""
@@ -114,7 +122,7 @@ def choose_for_files(settings: Settings) -> Choice:
         return Choice(_OF_WAY[way], reason)
     found = Choice(settings.model, "as asked for")
     if not found.by_batches:
-        able = ", ".join(name for name, each in _MODELS.items() if each.inference is None)
+        able = ", ".join(name for name in _MODELS if Choice(name, "").by_batches)
         raise InputError(
             f"--model {settings.model} needs all rows in memory, but {settings.file} is read in batches: use one of "
             f"{able}"
@@ -131,6 +139,8 @@ def build(choice: Choice, task: str, settings: Settings, missing: bool = False, 
     kernel = None if settings.kernel is None else parse_kernel(settings.kernel)
     if kernel is not None and choice.model == "dkl":
         raise InputError("--kernel: dkl has a kernel of its own, over the features of a network: leave --kernel out")
+    if kernel is not None and choice.stacked:
+        raise InputError("--kernel: best tries kernels of its own: leave --kernel out, or use --model exact")
     if kernel is not None and kernel.takes_tensors == bool(choice.texts):
         what = f"texts, which the column {choice.texts[0]!r} holds" if choice.texts else "numbers and categories"
         raise InputError(f"--kernel: {kernel} cannot compare {what}")
@@ -145,6 +155,10 @@ def build(choice: Choice, task: str, settings: Settings, missing: bool = False, 
     of_classes, named = task == "classification", _MODELS[choice.model]
     if named.inference is not None:
         options |= {"missing": "impute" if missing else "raise", "inference": named.inference[of_classes]}
+    if choice.stacked:
+        limit = _SECONDS if settings.time_limit is None else settings.time_limit
+        plan = list(settings.plan) or None
+        options |= {"missing": "impute" if missing else "raise", "time_limit": limit, "plan": plan}
     if choice.model == "autogp" and kernel is None:
         options["standardise"] = "both"
     if choice.model == "dkl" and settings.epochs is not None:

@@ -33,6 +33,7 @@ class Settings:
     rows: int | None = None
     epochs: int | None = None
     time_limit: float | None = None
+    plan: tuple[str, ...] = ()
     seed: int = 0
     checkpoint: str | None = None
     device: str | None = None

@@ -13,6 +13,7 @@ from torch.nn import Module
 from stratagp.errors import StrataGPError
 from stratagp.estimators.calibrated import Calibration
 from stratagp.estimators.shell import Estimator
+from stratagp.estimators.strata import Stacked
 from stratagp.kernels import Periodic
 from stratagp.likelihoods import GaussianNoise, Likelihood
 from stratagp.plotting.answers import answer, answers
@@ -87,7 +88,7 @@ def histories(model: BaseEstimator) -> list[dict[str, Any]]:
 
 def _table(model: BaseEstimator, rows: int) -> list[Hyperparameter]:
     """Learnt values; with standard errors if these are known already, or quick to compute."""
-    if not isinstance(model, Estimator):
+    if not isinstance(model, Estimator) or isinstance(model, Stacked):
         return []
     if rows > _MOST_ROWS and "hyperparameters_" not in vars(model):
         model = copy.copy(model)

@@ -77,6 +77,8 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, given: Iterable[str])
 @click.option("--epochs", type=click.IntRange(1), metavar="N", help="How often mini-batch models pass over the rows.")
 @click.option("--time-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
               help="Train for about this long: fewer epochs or rows, or a sparse model; not for folders.")  # fmt: skip
+@click.option("--plan", multiple=True, metavar="NAME",
+              help="A candidate of --model best, by its name: only those given run. Repeatable.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="N",
               help="The seed of the test rows and of everything random in training.")  # fmt: skip
 @click.option(
@@ -166,12 +168,18 @@ def _fit(console: Console, settings: Settings) -> Fitted:
             )
     console.note(f"{task} by {choice.model}: {choice.reason}")
     settings = replace(settings, model=choice.model, task=task)
-    if settings.time_limit is not None:
+    if settings.plan and not choice.stacked:
+        raise InputError(f"--plan is for --model best, not for {choice.model}: leave it out")
+    if settings.time_limit is not None and not choice.stacked:
         ready, settings = _limited(ready, settings, console)
     model = build(ready.choice, task, settings, ready.missing, console.talks)
     where = {} if settings.checkpoint is None else {"checkpoint": settings.checkpoint}
     with training(model, console):
         model.fit(as_inputs(ready.parts.X, ready.choice), ready.parts.y, **where)
+    if choice.stacked:  # the plan repeats to the last bit; a clock does not
+        settings = replace(settings, plan=tuple(model.plan_), time_limit=None)
+        ready = replace(ready, choice=replace(choice, reason=model.explain().replace("\n", " ")))
+        console.note(model.explain())
     return _tested(model, ready, settings, time.perf_counter() - start, console)
 
 
