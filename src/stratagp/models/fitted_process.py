@@ -285,6 +285,11 @@ class VecchiaModel(ProcessModel):
         """What was cut last: from which rows, by which conditionals, and the two results."""
         return []
 
+    def left_out(self, rows: Int[Tensor, " r"]) -> Gaussian:
+        """Some training targets, of one target alone, predicted from the nearest of all other rows: ``r 1``."""
+        found: Gaussian = self.draws[0][0].process.leave_one_out(rows)
+        return found
+
     def leave_one_out(self) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n q"]]:
         """Each row predicted from the nearest of all others."""
         found = [target.process.leave_one_out() for target in self.draws[0]]

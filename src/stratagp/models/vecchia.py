@@ -163,11 +163,12 @@ class VecchiaPosterior(Process):
             cov = root @ root.mT
             return cov if z is None else cov[: len(points), len(points) :]
 
-    def leave_one_out(self) -> Gaussian:
-        """Each observation predicted from the nearest of all others, noise included: ``n 1``."""
+    def leave_one_out(self, rows: Int[Tensor, " r"] | None = None) -> Gaussian:
+        """Each observation, or some of them, predicted from the nearest of all others, noise included: ``n 1``."""
+        rows = torch.arange(len(self.x), device=self.x.device) if rows is None else rows
         with torch.no_grad():
-            mean, var = self._function(self.x, but=torch.arange(len(self.x), device=self.x.device))
-            return Gaussian((self.prior.mean(self.x) + mean)[:, None], (var + self.noise)[:, None])
+            mean, var = self._function(self.x[rows], but=rows)
+            return Gaussian((self.prior.mean(self.x[rows]) + mean)[:, None], (var + self.noise[rows])[:, None])
 
     def log_evidence(self) -> Float[Tensor, ""]:
         """``log p(y)`` of the data this posterior has seen."""
