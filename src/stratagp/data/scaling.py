@@ -45,7 +45,7 @@ class TargetScale:
         mean = (share * y).sum(0)
         gaps = np.where(share > 0, y - mean, 0.0)
         largest = np.abs(gaps).max(0)
-        constant = largest <= _ROUNDING * np.abs(y).max(0)
+        constant = largest <= np.maximum(_ROUNDING * np.abs(y).max(0), np.finfo(np.float64).tiny)
         largest = np.where(constant, 1.0, largest)
         spread = largest * np.sqrt((share * (gaps / largest) ** 2).sum(0))  # scaled so that squares cannot overflow
         return cls(mean, np.where(constant, 1.0, spread))

@@ -97,7 +97,7 @@ class StrataRegressor(Stacked, Regressor):
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(0, 6, (60, 1))
-    >>> model = StrataRegressor(plan=["Matérn 5/2", "squared exponential"], random_state=0)
+    >>> model = StrataRegressor(plan=["Matérn 5/2, long tails", "squared exponential"], random_state=0)
     >>> model = model.fit(X, np.sin(X[:, 0]) + rng.normal(0, 0.1, 60))
     >>> mean, std = model.predict([[1.5]], return_std=True)
     >>> round(float(mean[0]), 1), len(model.leaderboard_)

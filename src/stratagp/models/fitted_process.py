@@ -274,7 +274,9 @@ class VecchiaModel(ProcessModel):
         return torch.stack([self.prior.log_evidence(data.x, y, level, sets) for y, level in parts]).sum()
 
     def _seen(self, sets: Conditionals) -> tuple[Data, Conditionals]:
-        """The rows that take part in the conditionals at hand, cut from all rows once."""
+        """The rows that take part in the conditionals at hand, cut from all rows once, if these are many."""
+        if len(self.data) <= sets.given.numel():
+            return self.data, sets
         if not self._cut or self._cut[0] is not self.data or self._cut[1] is not sets:
             used, among = sets.compact()
             self._cut[:] = self.data, sets, self.data.take(used), among

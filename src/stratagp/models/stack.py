@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from stratagp.errors import InputError
 from stratagp.models.fitted import Fitted
-from stratagp.models.warps import Asinh, Log, NormalScores
+from stratagp.models.warps import Asinh, Chosen, Log, NormalScores
 from stratagp.parameterised import Parameterised
 from stratagp.predictive import Classes, Predictive, mixture
 from stratagp.predictive.warped import Warped
@@ -55,7 +55,7 @@ class Member:
     name: str
     why: str
     fitted: Fitted
-    inputs: NormalScores | None = None
+    inputs: NormalScores | Chosen | None = None
     warp: Log | Asinh | None = None
 
     def predictive(self, x: Any, of: str = "y") -> Predictive | Classes:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.special import ndtri
 from torch import Tensor
 
@@ -117,6 +117,32 @@ class NormalScores:
     def __call__(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
         """The scores of rows."""
         return torch.stack([_line(x[:, j], self.knots[:, j], self.scores[:, j]) for j in range(x.shape[1])], 1)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Some of the columns: those that trees find relevant.
+
+    >>> x = torch.rand(100, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    >>> Chosen.learnt(x, x[:, 2], most=1).columns.tolist()
+    [2]
+    """
+
+    columns: Int[Tensor, " k"]
+
+    @staticmethod
+    def learnt(x: Float[Tensor, "n d"], y: Float[Tensor, " n"], most: int) -> Chosen:
+        """Columns of more than average importance to extra trees, ``most`` at most."""
+        from sklearn.ensemble import ExtraTreesRegressor  # slow to load, and only needed here
+
+        trees = ExtraTreesRegressor(100, min_samples_leaf=3, random_state=0).fit(x.numpy(), y.numpy())
+        shares = torch.from_numpy(trees.feature_importances_)
+        order = shares.argsort(descending=True)[:most]
+        return Chosen(order[shares[order] >= shares.mean()].sort().values)
+
+    def __call__(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+        """The chosen columns of rows."""
+        return x[:, self.columns]
 
 
 def _line(x: Float[Tensor, " n"], knots: Float[Tensor, " k"], scores: Float[Tensor, " k"]) -> Float[Tensor, " n"]:

@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.kernels import RBF, Kernel, Linear, Matern
-from stratagp.models.warps import Asinh, Log
-from stratagp.recipes.base import Recipe, Rows
+from stratagp.models.warps import Asinh, Chosen, Log, NormalScores
+from stratagp.recipes.base import Data, Recipe, Rows
 from stratagp.recipes.boosted_mean import BoostedMeanRecipe
 from stratagp.recipes.choose import EXACT_ROWS
 from stratagp.recipes.classes import ClassRecipe
@@ -26,9 +26,11 @@ from stratagp.recipes.vecchia import VecchiaRecipe
 _SKEWED = 1.0  # skewness of a column or a target from which on another scale is tried
 _LONG_TAILS = 4.0  # excess kurtosis of a target from which on its tails are bent
 _FEW_COLUMNS = 30  # up to which a linear part is tried
+_MOST_CHOSEN = 10  # columns of a process that sees those alone which trees find relevant
 _NAMES: dict[Kind, str] = {"boosting": "boosted trees", "extra trees": "extra trees"}
 
 Make = Callable[[Rows], Recipe]
+InputsOf = Callable[[Data], NormalScores | Chosen]
 WarpOf = Callable[[Float[np.ndarray, " n"]], Log | Asinh]
 
 
@@ -40,7 +42,7 @@ class Candidate:
         name: in the leaderboard.
         make: the recipe for rows.
         why: what its weight says about the data.
-        scores: whether columns go through normal scores.
+        inputs: what columns go through, from the rows; None for columns as they are.
         warp: the increasing function of the target, from the targets; None for targets as they are.
         process: whether its cost grows fast with rows, so that it is tried on few of them first; trees learn by folds,
             and tell themselves what they say of rows that they have not seen.
@@ -49,7 +51,7 @@ class Candidate:
     name: str
     make: Make
     why: str
-    scores: bool = False
+    inputs: InputsOf | None = None
     warp: WarpOf | None = None
     process: bool = True
 
@@ -72,7 +74,10 @@ def of_numbers(x: Float[Tensor, "n d"], y: Float[Tensor, " n"], origin: float | 
         Candidate("boosted mean, Matérn 3/2", _boosted, "steps, with a smooth function on what they leave"),
     ]
     if np.abs(_skewness(x.numpy())).max(initial=0) > _SKEWED:
-        found.insert(3, Candidate("ranks, Matérn 3/2", _noisy(_matern(1.5)), "columns with long tails", scores=True))
+        found.insert(3, Candidate("ranks, Matérn 3/2", _noisy(_matern(1.5)), "columns with long tails", inputs=_scores))
+    if x.shape[1] > _MOST_CHOSEN:
+        few = Candidate("few columns, Matérn 5/2", _noisy(_matern(2.5)), "a function of few columns", inputs=_chosen)
+        found.insert(1, few)
     if x.shape[1] <= _FEW_COLUMNS:
         found.append(Candidate("linear and Matérn 3/2", _plain(_with_line), "a straight line with bends"))
     return [*_of_warped(y.numpy(), origin), *found]
@@ -105,7 +110,9 @@ def of_classes(x: Float[Tensor, "n d"]) -> list[Candidate]:
         Candidate("squared exponential", _classes(lambda: RBF(ard=True)), "very smooth borders"),
     ]
     if np.abs(_skewness(x.numpy())).max(initial=0) > _SKEWED:
-        found.insert(3, Candidate("ranks, Matérn 3/2", _classes(_matern(1.5)), "columns with long tails", scores=True))
+        found.insert(
+            3, Candidate("ranks, Matérn 3/2", _classes(_matern(1.5)), "columns with long tails", inputs=_scores)
+        )
     if x.shape[1] <= _FEW_COLUMNS:
         found.append(Candidate("linear and Matérn 3/2", _classes(_with_line), "straight borders with bends"))
     return found
@@ -121,6 +128,14 @@ def _matern(nu: float) -> Callable[[], Kernel]:
 
 def _with_line() -> Kernel:
     return Linear(ard=True) + Matern(nu=1.5, ard=True)
+
+
+def _scores(data: Data) -> NormalScores:
+    return NormalScores.learnt(data.x)
+
+
+def _chosen(data: Data) -> Chosen:
+    return Chosen.learnt(data.x, data.y[:, 0], _MOST_CHOSEN)
 
 
 def _plain(kernel: Callable[[], Kernel]) -> Make:

@@ -14,9 +14,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from stratagp.errors import InputError, NotPositiveDefiniteError
-from stratagp.models.fitted import Fitted
 from stratagp.models.stack import Entry, Member, StackModel
-from stratagp.models.warps import NormalScores
+from stratagp.models.warps import Asinh, Chosen, Log, NormalScores
 from stratagp.objectives.stacking import stacking_weights
 from stratagp.predictive import Classes, Predictive
 from stratagp.recipes import candidates
@@ -225,19 +224,15 @@ class _Trial:
     def _member(self, candidate: Candidate, chosen: Tensor, before: Member | None) -> Member:
         """A candidate that has learnt from some rows; from where it ended, if it has learnt before."""
         rows = replace(self.rows, data=self.rows.data.take(chosen))
-        inputs = NormalScores.learnt(rows.data.x) if candidate.scores else None
+        inputs = None if candidate.inputs is None else candidate.inputs(rows.data)
         warp = None if candidate.warp is None else candidate.warp(rows.data.y[:, 0].numpy())
-        data = rows.data
-        if inputs is not None:
-            data = replace(data, x=inputs(data.x))
-        if warp is not None:
-            data = replace(data, y=torch.from_numpy(warp.forward(data.y.numpy())))
-        seen = replace(rows, data=data)
+        seen = _through(rows, inputs, warp)
         quiet = replace(self.context, log=lambda message: None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             recipe = candidate.make(seen)
-            fitted: Fitted = recipe.fit(seen, quiet) if before is None else recipe.again(before.fitted, seen, quiet)
+            goes_on = before is not None and _same_columns(before.inputs, inputs)
+            fitted = recipe.again(before.fitted, seen, quiet) if before and goes_on else recipe.fit(seen, quiet)
         return Member(candidate.name, candidate.why, fitted, inputs, warp)
 
     def final(self, judged: _Judged) -> Member:
@@ -251,6 +246,26 @@ class _Trial:
         full = [_entry(each, float(weight)) for each, weight in zip(self.judged, weights, strict=True)]
         rest = [_entry(each, 0.0) for each in self.screened if each.candidate.name not in self.names]
         return sorted(full, key=lambda each: -each.density) + rest
+
+
+def _through(rows: Rows, inputs: NormalScores | Chosen | None, warp: Log | Asinh | None) -> Rows:
+    """Rows as a member sees them."""
+    data = rows.data
+    if inputs is not None:
+        data = replace(data, x=inputs(data.x))
+    if warp is not None:
+        data = replace(data, y=torch.from_numpy(warp.forward(data.y.numpy())))
+    seen = replace(rows, data=data)
+    if not isinstance(inputs, Chosen):
+        return seen
+    return replace(seen, columns=[], bind=lambda own, default: (own or default).bind(len(inputs.columns)))
+
+
+def _same_columns(before: NormalScores | Chosen | None, now: NormalScores | Chosen | None) -> bool:
+    """Whether a model can go on: one of chosen columns needs the same ones."""
+    if not isinstance(before, Chosen) or not isinstance(now, Chosen):
+        return True
+    return torch.equal(before.columns, now.columns)
 
 
 def _entry(judged: _Judged, weight: float) -> Entry:
