@@ -1,8 +1,9 @@
 """The settings of Vecchia's process, compared on rows held out from training rows; test rows take no part.
 
 Sets are those of `benchmarks/sizes.py`: a tenth of the training rows, at most 1,000, is held out by seed 2. One fit
-with each smoothness of the Matérn kernel, of the squared exponential one (∞), and one that chooses among 1/2, 3/2 and
-5/2; its predictions are made from 50 to 400 neighbours. The numbers are NLPD in units of the deviation of the targets.
+with each smoothness of the Matérn kernel, one with the squared exponential kernel (∞), and one that chooses among 1/2,
+3/2 and 5/2; predictions of the last come from 50 to 400 neighbours. The numbers are NLPD in units of the deviation of
+the targets.
 
     STRATAGP_DATA=… python benchmarks/vecchia_settings.py
 """

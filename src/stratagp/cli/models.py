@@ -107,7 +107,7 @@ def choose(settings: Settings, columns: Sequence[stratagp.data.Field], rows: int
             f"leave the column out with --as {texts[0]}=ignore"
         )
     if asked == "auto":
-        way, reason = stratagp.recipes.of_table(rows, classes, texts, alone, log=log)
+        way, reason = stratagp.recipes.of_table(rows, classes, texts, alone, log=log, columns=len(used))
         return Choice(_OF_WAY[way], reason, texts, alone, log)
     found = Choice(asked, "as asked for", texts, alone, log)
     if log and not found.by_batches:

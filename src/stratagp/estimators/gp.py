@@ -152,7 +152,13 @@ class GPRegressor(Regressor):
             only_exact = "noise that varies is integrated over with the exact process"
         over_objects = self.inputs_.objects
         self.inference_, self.inference_reason_ = choose.of_numbers(
-            self.inference, len(rows.data), only_exact, over_objects, self.n_neighbours, self.hyperparameters
+            self.inference,
+            len(rows.data),
+            only_exact,
+            over_objects,
+            self.n_neighbours,
+            self.hyperparameters,
+            1 if over_objects else rows.data.x.shape[1],
         )
         if self.inference == "auto":
             self._say(f"{self.inference_}: {self.inference_reason_}")

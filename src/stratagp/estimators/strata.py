@@ -33,8 +33,9 @@ class Stacked:
         return found
 
     def _check(self) -> None:
-        if self.plan is not None and (isinstance(self.plan, str) or not self.plan):
-            raise InputError(f"plan must be a list of names of candidates, as in plan_, got {self.plan!r}")
+        plan = None if self.plan is None else list(self.plan)
+        if plan is not None and (isinstance(self.plan, str) or not plan or len(set(plan)) < len(plan)):
+            raise InputError(f"plan must be a list of different names of candidates, as in plan_, got {self.plan!r}")
 
     @property
     def leaderboard_(self) -> Any:

@@ -88,6 +88,10 @@ class TreesModel(Fitted):
             var, dof = each.var(1, correction=0) * (folds - 1), None
         return LocationScale(mean[None, :, None].numpy(), var[None, :, None].numpy(), np.zeros(1), dof)
 
+    def draw(self, x: PointsLike, n_samples: int, of: str, generator: torch.Generator) -> Float[np.ndarray, "s n q"]:
+        """Draws, independent over rows: trees know no covariance."""
+        return self.predictive(x, of).sample(n_samples, generator)
+
     def function(self, x: PointsLike) -> Float[np.ndarray, "n q"]:
         """The mean of the forests."""
         return self.location(_table(x)).mean(1, keepdim=True).numpy()

@@ -28,24 +28,26 @@ class Spread:
     >>> one.variances(torch.zeros(2, 1).double(), torch.zeros(2).double()).tolist()
     [1.0, 1.0]
 
-
     Arguments:
         level: the log variance where ``s`` is zero.
         slope: how much of what the forest says is believed.
         dof: degrees of freedom of a t distribution; None for a Gaussian.
-        forest: ``s``, which sees columns and the predicted mean, with a column for each fold; None for one variance.
+        forest: ``s``, with a column for each fold; None for one variance.
+        sees_mean: whether ``s`` sees the predicted mean beside the columns.
     """
 
     level: float
     slope: float = 0.0
     dof: float | None = None
     forest: Forest | None = None
+    sees_mean: bool = True
 
     def variances(self, x: Float[Tensor, "n d"], mean: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         """The variance at each row."""
         if self.forest is None:
             return self.of_scores(torch.zeros_like(mean))
-        return self.of_scores(self.forest(torch.cat([x, mean[:, None]], 1)).mean(1))
+        seen = torch.cat([x, mean[:, None]], 1) if self.sees_mean else x
+        return self.of_scores(self.forest(seen).mean(1))
 
     def of_scores(self, scores: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         """The variance from what the forest says."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import logsumexp
 
 _STEPS = 2000
 _ENOUGH = 1e-7  # nats a row that a step must gain
 _LEAST = 0.02  # weight of a member
+_NOTHING = 1e-4  # weight of candidates that are left out together
 
 
 def stacking_weights(
@@ -23,28 +23,26 @@ def stacking_weights(
     >>> stacking_weights(fair).round(3).tolist()
     [0.5, 0.5]
     """
-    kept = np.arange(log_density.shape[1])
+    density = np.exp(log_density - log_density.max(1, keepdims=True))
+    weights = np.full(log_density.shape[1], 1 / log_density.shape[1])
     while True:
-        weights = _climbed(log_density[:, kept])
-        lightest = int(weights.argmin())
-        if len(kept) == 1 or (len(kept) <= most and weights[lightest] >= least):
-            break
-        kept = np.delete(kept, lightest)
-    found = np.zeros(log_density.shape[1])
-    found[kept] = weights
-    return found
-
-
-def _climbed(log_density: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " k"]:
-    """Weights that are all above zero, by expectation-maximisation."""
-    k = log_density.shape[1]
-    weights, before = np.full(k, 1 / k), -np.inf
-    for _ in range(_STEPS):
-        joint = log_density + np.log(weights)
-        total = logsumexp(joint, axis=1)
-        weights = np.maximum(np.exp(joint - total[:, None]).mean(0), 1e-300)
+        weights = _climbed(density, weights)
+        lightest = int(np.where(weights > 0, weights, np.inf).argmin())
+        if weights[lightest] >= min(least, weights.max()) and (weights > 0).sum() <= most:
+            return weights
+        weights = np.where((weights < _NOTHING) | (np.arange(len(weights)) == lightest), 0.0, weights)
         weights /= weights.sum()
-        if total.mean() - before < _ENOUGH:
+
+
+def _climbed(density: Float[np.ndarray, "n k"], weights: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
+    """Weights by expectation-maximisation; those that are zero stay zero. ``density`` may lack a factor in each row."""
+    before = -np.inf
+    for _ in range(_STEPS):
+        total = density @ weights
+        value = float(np.log(np.maximum(total, 1e-300)).mean())
+        weights = weights * (density / np.maximum(total, 1e-300)[:, None]).mean(0)
+        weights = weights / weights.sum()
+        if value - before < _ENOUGH:
             break
-        before = total.mean()
+        before = value
     return weights

@@ -82,12 +82,20 @@ class Warped(Predictive):
         return np.tensordot(weights, (values - self.mean) ** 2, 1)
 
     def cdf(self, y: Float[np.ndarray, "n q"]) -> Float[np.ndarray, "n q"]:
-        """``P(Z ≤ g(y))``."""
-        return self.base.cdf(self.warp.forward(y))
+        """``P(Z ≤ g(y))``; 0 below the support."""
+        inside = y > self.support[0]
+        return np.where(inside, self.base.cdf(self.warp.forward(self._possible(y))), 0.0)
 
     def log_density(self, y: Float[np.ndarray, "n q"]) -> Float[np.ndarray, "n q"]:
-        """``log p(g(y)) + log g'(y)``."""
-        return self.base.log_density(self.warp.forward(y)) + self.warp.log_slope(y)
+        """``log p(g(y)) + log g'(y)``; −∞ below the support."""
+        inside, possible = y > self.support[0], self._possible(y)
+        return np.where(
+            inside, self.base.log_density(self.warp.forward(possible)) + self.warp.log_slope(possible), -np.inf
+        )
+
+    def _possible(self, y: Float[np.ndarray, "n q"]) -> Float[np.ndarray, "n q"]:
+        """Targets, with a possible one in place of each that lies below the support."""
+        return np.where(y > self.support[0], y, self.warp.inverse(np.zeros_like(y)))
 
     def quantile(self, levels: Sequence[float]) -> Float[np.ndarray, "l n q"]:
         """``g⁻¹`` of the quantiles of ``Z``."""

@@ -11,20 +11,22 @@ from torch import Tensor
 
 from stratagp.kernels import RBF, Kernel, Linear, Matern
 from stratagp.models.warps import Asinh, Chosen, Log, NormalScores
+from stratagp.recipes import choose
 from stratagp.recipes.base import Data, Recipe, Rows
 from stratagp.recipes.boosted_mean import BoostedMeanRecipe
 from stratagp.recipes.choose import EXACT_ROWS
 from stratagp.recipes.classes import ClassRecipe
 from stratagp.recipes.exact import ExactRecipe
-from stratagp.recipes.search import Search
 from stratagp.recipes.spread import SpreadRecipe
 from stratagp.recipes.tree_classes import TreeClassesRecipe
 from stratagp.recipes.trees import Kind, TreesRecipe
 from stratagp.recipes.varying_noise import VaryingNoiseRecipe
 from stratagp.recipes.vecchia import VecchiaRecipe
+from stratagp.recipes.vecchia_classes import VecchiaClassRecipe
 
 _SKEWED = 1.0  # skewness of a column or a target from which on another scale is tried
 _LONG_TAILS = 4.0  # excess kurtosis of a target from which on its tails are bent
+_TRIAL = 1000  # rows up to which a first trial takes closed forms, however many rows there are
 _FEW_COLUMNS = 30  # up to which a linear part is tried
 _MOST_CHOSEN = 10  # columns of a process that sees those alone which trees find relevant
 _NAMES: dict[Kind, str] = {"boosting": "boosted trees", "extra trees": "extra trees"}
@@ -56,65 +58,75 @@ class Candidate:
     process: bool = True
 
 
-def of_numbers(x: Float[Tensor, "n d"], y: Float[Tensor, " n"], origin: float | None) -> list[Candidate]:
+def of_numbers(
+    x: Float[Tensor, "n d"], y: Float[Tensor, " n"], origin: float | None, every: bool = False
+) -> list[Candidate]:
     """Candidates for one target, the most promising first.
 
     Arguments:
         origin: where zero is among standardised targets, if all targets are above it.
+        every: whether to offer those too that columns and targets do not ask for.
     """
     smooth, rough = "a smooth function", "a function with steps and corners"
-    varies = "and noise that differs between rows"
+    varies, many = "and noise that differs between rows", len(x) > EXACT_ROWS
     found = [
-        Candidate("Matérn 5/2, noise varies", _noisy(_matern(2.5)), f"{smooth}, {varies}"),
+        Candidate("Matérn 5/2, noise varies", _noisy(_matern(2.5), many), f"{smooth}, {varies}"),
         _trees("boosting", "steps and interactions"),
-        Candidate("Matérn 1/2, noise varies", _noisy(_matern(0.5)), f"{rough}, {varies}"),
-        Candidate("Matérn 5/2, long tails", _spread(_matern(2.5)), f"{smooth}, and errors with long tails"),
+        Candidate("Matérn 1/2, noise varies", _noisy(_matern(0.5), many), f"{rough}, {varies}"),
         _trees("extra trees", "steps in many columns"),
-        Candidate("squared exponential", _plain(lambda: RBF(ard=True)), "a very smooth function"),
-        Candidate("boosted mean, Matérn 3/2", _boosted, "steps, with a smooth function on what they leave"),
+        Candidate("squared exponential", _plain(lambda: RBF(ard=True), many), "a very smooth function"),
+        Candidate("boosted mean, Matérn 3/2", _boosted(many), "steps, with a smooth function on what they leave"),
     ]
-    if np.abs(_skewness(x.numpy())).max(initial=0) > _SKEWED:
-        found.insert(3, Candidate("ranks, Matérn 3/2", _noisy(_matern(1.5)), "columns with long tails", inputs=_scores))
-    if x.shape[1] > _MOST_CHOSEN:
-        few = Candidate("few columns, Matérn 5/2", _noisy(_matern(2.5)), "a function of few columns", inputs=_chosen)
+    if not many or every:  # of many rows too many would have to be left out
+        why = f"{smooth}, and errors with long tails"
+        found.insert(3, Candidate("Matérn 5/2, long tails", _spread(_matern(2.5), many), why))
+    if every or _is_skewed(x):
+        ranks = Candidate("ranks, Matérn 3/2", _noisy(_matern(1.5), many), "columns with long tails", inputs=_scores)
+        found.insert(3, ranks)
+    if every or x.shape[1] > _MOST_CHOSEN:
+        few = Candidate(
+            "few columns, Matérn 5/2", _noisy(_matern(2.5), many), "a function of few columns", inputs=_chosen
+        )
         found.insert(1, few)
-    if x.shape[1] <= _FEW_COLUMNS:
-        found.append(Candidate("linear and Matérn 3/2", _plain(_with_line), "a straight line with bends"))
-    return [*_of_warped(y.numpy(), origin), *found]
+    if every or x.shape[1] <= _FEW_COLUMNS:
+        found.append(Candidate("linear and Matérn 3/2", _plain(_with_line, many), "a straight line with bends"))
+    return [*_of_warped(y.numpy(), origin, every, many), *found]
 
 
 def _trees(kind: Kind, why: str) -> Candidate:
     return Candidate(_NAMES[kind], lambda rows: TreesRecipe(kind), why, process=False)
 
 
-def _of_warped(y: Float[np.ndarray, " n"], origin: float | None) -> list[Candidate]:
+def _of_warped(y: Float[np.ndarray, " n"], origin: float | None, every: bool, many: bool) -> list[Candidate]:
     """Candidates for a target with long tails."""
-    if origin is not None and _skewness(y[:, None])[0] > _SKEWED:
+    found, z = [], (y - y.mean()) / (y.std() or 1.0)
+    skewed = origin is not None and np.mean(z**3) > _SKEWED
+    smooth = _noisy(_matern(2.5), many)
+    if origin is not None and (skewed or every):
         warp: WarpOf = lambda y: Log.learnt(y, origin)  # noqa: E731
         trees = replace(_trees("boosting", "effects that multiply, in steps"), name="log target, boosted trees")
-        smooth = Candidate("log target, Matérn 5/2", _noisy(_matern(2.5)), "effects that multiply")
-        return [replace(smooth, warp=warp), replace(trees, warp=warp)]
-    z = (y - y.mean()) / (y.std() or 1.0)
-    if np.mean(z**4) - 3 > _LONG_TAILS:
-        return [Candidate("bent target, Matérn 5/2", _noisy(_matern(2.5)), "long tails", warp=Asinh.learnt)]
-    return []
+        found += [Candidate("log target, Matérn 5/2", smooth, "effects that multiply", warp=warp)]
+        found += [replace(trees, warp=warp)]
+    if every or (not skewed and np.mean(z**4) - 3 > _LONG_TAILS):
+        found += [Candidate("bent target, Matérn 5/2", smooth, "long tails", warp=Asinh.learnt)]
+    return found
 
 
-def of_classes(x: Float[Tensor, "n d"]) -> list[Candidate]:
-    """Candidates for classes, the most promising first."""
+def of_classes(x: Float[Tensor, "n d"], n_classes: int, every: bool = False) -> list[Candidate]:
+    """Candidates for classes, the most promising first; arguments as of :func:`of_numbers`."""
+    many = choose.of_classes("auto", len(x), n_classes, False, "map")[0] != "laplace"
     found = [
-        Candidate("Matérn 5/2", _classes(_matern(2.5)), "smooth borders between classes"),
         _class_trees("boosting", "steps and interactions"),
-        Candidate("Matérn 1/2", _classes(_matern(0.5)), "borders with corners"),
+        Candidate("Matérn 5/2", _classes(_matern(2.5), many), "smooth borders between classes"),
+        Candidate("Matérn 1/2", _classes(_matern(0.5), many), "borders with corners"),
         _class_trees("extra trees", "steps in many columns"),
-        Candidate("squared exponential", _classes(lambda: RBF(ard=True)), "very smooth borders"),
+        Candidate("squared exponential", _classes(lambda: RBF(ard=True), many), "very smooth borders"),
     ]
-    if np.abs(_skewness(x.numpy())).max(initial=0) > _SKEWED:
-        found.insert(
-            3, Candidate("ranks, Matérn 3/2", _classes(_matern(1.5)), "columns with long tails", inputs=_scores)
-        )
-    if x.shape[1] <= _FEW_COLUMNS:
-        found.append(Candidate("linear and Matérn 3/2", _classes(_with_line), "straight borders with bends"))
+    if every or _is_skewed(x):
+        ranks = Candidate("ranks, Matérn 3/2", _classes(_matern(1.5), many), "columns with long tails", inputs=_scores)
+        found.insert(3, ranks)
+    if every or x.shape[1] <= _FEW_COLUMNS:
+        found.append(Candidate("linear and Matérn 3/2", _classes(_with_line, many), "straight borders with bends"))
     return found
 
 
@@ -138,42 +150,52 @@ def _chosen(data: Data) -> Chosen:
     return Chosen.learnt(data.x, data.y[:, 0], _MOST_CHOSEN)
 
 
-def _plain(kernel: Callable[[], Kernel]) -> Make:
-    """A process with noise of one level: exact for few rows, Vecchia's for many."""
+def _plain(kernel: Callable[[], Kernel], many: bool) -> Make:
+    """A process with noise of one level: exact for few rows, Vecchia's if there are many in all."""
 
     def make(rows: Rows) -> Recipe:
-        bound, search = rows.bind(kernel(), Matern()), Search()
-        return (
-            ExactRecipe(bound, search=search) if len(rows.data) <= EXACT_ROWS else VecchiaRecipe(bound, search=search)
-        )
+        bound = rows.bind(kernel(), Matern())
+        return VecchiaRecipe(bound) if many and len(rows.data) > _TRIAL else ExactRecipe(bound)
 
     return make
 
 
-def _noisy(kernel: Callable[[], Kernel]) -> Make:
-    return lambda rows: VaryingNoiseRecipe(_plain(kernel)(rows))
+def _noisy(kernel: Callable[[], Kernel], many: bool) -> Make:
+    return lambda rows: VaryingNoiseRecipe(_plain(kernel, many)(rows))
 
 
-def _spread(kernel: Callable[[], Kernel]) -> Make:
-    return lambda rows: _widened(_plain(kernel)(rows), rows)
+def _spread(kernel: Callable[[], Kernel], many: bool) -> Make:
+    return lambda rows: SpreadRecipe(_plain(kernel, many)(rows))
 
 
-def _boosted(rows: Rows) -> Recipe:
-    return _widened(BoostedMeanRecipe(_plain(_matern(1.5))(rows)), rows)
+def _boosted(many: bool) -> Make:
+    """Width and shape come from leave-one-out errors where these are quick to have: for few rows."""
+
+    def make(rows: Rows) -> Recipe:
+        recipe = BoostedMeanRecipe(_plain(_matern(1.5), many)(rows))
+        return recipe if many else SpreadRecipe(recipe)
+
+    return make
 
 
-def _widened(recipe: Recipe, rows: Rows) -> Recipe:
-    """With width and shape from leave-one-out errors, which are quick to have for few rows."""
-    return SpreadRecipe(recipe) if len(rows.data) <= EXACT_ROWS else recipe
+def _classes(kernel: Callable[[], Kernel], many: bool) -> Make:
+    """Laplace's method for few rows, Vecchia's process if there are many in all."""
+
+    def make(rows: Rows) -> Recipe:
+        bound = rows.bind(kernel(), Matern())
+        return VecchiaClassRecipe(bound) if many and len(rows.data) > _TRIAL else ClassRecipe(bound)
+
+    return make
 
 
-def _classes(kernel: Callable[[], Kernel]) -> Make:
-    return lambda rows: ClassRecipe(rows.bind(kernel(), Matern()))
+def _is_skewed(x: Float[Tensor, "n d"]) -> bool:
+    """Whether a column of more than two values has a long tail."""
+    return bool(np.abs(_skewness(x.numpy())).max(initial=0) > _SKEWED)
 
 
 def _skewness(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " d"]:
     """Of each column; 0 where it has two different values at most."""
     spread = x.std(0)
     z = (x - x.mean(0)) / np.where(spread > 0, spread, 1.0)
-    two = np.array([len(np.unique(column[:1000])) <= 2 for column in x.T], dtype=bool)
+    two = np.array([len(np.unique(column[:: max(1, len(column) // 1000)])) <= 2 for column in x.T], dtype=bool)
     return np.where(two, 0.0, (z**3).mean(0))

@@ -24,6 +24,11 @@ NEIGHBOURS = 200  # rows that a prediction of Vecchia's process comes from
 CLASS_NEIGHBOURS = 60  # the same for classes
 _CLOSED_ROWS, _CLOSED_INDUCING = 20_000, 50  # up to which deep processes take the collapsed bound
 
+_SECONDS: dict[str, Callable[[float, int], float]] = {  # of thousands of rows and of columns, from benchmarks/sizes.py
+    "exact": lambda k, d: 2.3 * k + 0.18 * k**3,
+    "vecchia": lambda k, d: (20 + d / 2) * min(1.0, k / 4) ** 0.6 + 0.04 * k,
+}
+
 Choice = tuple[str, str]
 """A way of inference, and why."""
 
@@ -56,10 +61,32 @@ def _vecchia(asked: Asked) -> VecchiaRecipe:
     return VecchiaRecipe(asked.kernel if asked.given else None, asked.n_neighbours, asked.mean, asked.search)
 
 
+def in_about(way: str, n: int, columns: int) -> str:
+    """How long a fit with defaults took that was measured on two cores; empty where none was.
+
+    >>> in_about("exact", 4000, 9), in_about("vecchia", 1_000_000, 8), in_about("exact", 100, 1)
+    (', in about 20 s on two cores', ', in about 1 minute on two cores', ', in less than 1 s on two cores')
+    """
+    if way not in _SECONDS:
+        return ""
+    seconds = _SECONDS[way](n / 1000, columns)
+    if seconds < 1:
+        return ", in less than 1 s on two cores"
+    size, unit = next((size, unit) for size, unit in ((3600, "hour"), (60, "minute"), (1, "s")) if seconds >= size)
+    count = float(f"{seconds / size:.1g}")
+    return f", in about {count:g} {unit}{'s' if size > 1 and count > 1 else ''} on two cores"
+
+
 def of_numbers(
-    asked: str, n: int, only_exact: str | None, over_objects: bool, n_neighbours: int, hyperparameters: str
+    asked: str,
+    n: int,
+    only_exact: str | None,
+    over_objects: bool,
+    n_neighbours: int,
+    hyperparameters: str,
+    columns: int,
 ) -> Choice:
-    """The way of inference for ``n`` rows of numbers.
+    """The way of inference for ``n`` rows of numbers, and why; with the time that a fit takes where it chose itself.
 
     Arguments:
         asked: what the user asked for, or "auto".
@@ -67,6 +94,8 @@ def of_numbers(
         over_objects: whether the kernel is over objects.
     """
     inference, reason = _of_numbers(asked, n, only_exact, over_objects, n_neighbours)
+    if asked == "auto" and only_exact is None and not over_objects and hyperparameters == "map":
+        reason += in_about(inference, n, columns)
     if inference != "exact" and hyperparameters == "loo":
         raise InputError(
             f"hyperparameters='loo' needs inference='exact', but {n} rows take {inference!r}: ask for exact"
@@ -123,6 +152,7 @@ def of_table(
     *,
     log: bool = False,
     files: bool = False,
+    columns: int = 8,
 ) -> Choice:
     """The way of inference for a table of any columns: that for its numbers or classes, or "features" for texts.
 
@@ -135,6 +165,7 @@ def of_table(
         alone: whether one column of texts is all there is.
         log: whether the logarithm of the target is learnt.
         files: whether rows are read from files in batches.
+        columns: how many there are, for the time that a fit takes.
 
     >>> of_table(5000)[0], of_table(5000, texts=["gene"])[0], of_table(5000, 3)[0]
     ('vecchia', 'features', 'vecchia')
@@ -149,7 +180,7 @@ def of_table(
         return "stochastic", "rows read from files in batches need mini-batches"
     if n_classes:
         return of_classes("auto", n, n_classes, over_objects=False, hyperparameters="map")
-    return of_numbers("auto", n, None, over_objects=False, n_neighbours=NEIGHBOURS, hyperparameters="map")
+    return of_numbers("auto", n, None, False, NEIGHBOURS, "map", columns)
 
 
 def is_collapsed(asked: str, possible: bool, rows: int, n_inducing: int, likelihood: str) -> Choice:

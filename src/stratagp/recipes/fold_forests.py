@@ -99,9 +99,9 @@ def even_folds(codes: Int[np.ndarray, " n"], seed: int) -> Int[np.ndarray, " n"]
     """
     order = np.random.default_rng(seed).permutation(len(codes))
     order = order[np.argsort(codes[order], kind="stable")]
-    fold = np.empty(len(codes), dtype=np.int64)
-    fold[order] = np.arange(len(codes)) % max(2, min(FOLDS, len(codes) // 2))
-    fold[np.bincount(codes)[codes] == 1] = -1
+    order = order[np.bincount(codes)[codes[order]] > 1]
+    fold = np.full(len(codes), -1, dtype=np.int64)
+    fold[order] = np.arange(len(order)) % max(2, min(FOLDS, len(order) // 2))
     return fold
 
 

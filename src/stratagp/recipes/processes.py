@@ -51,11 +51,16 @@ def fit_process(
     return model
 
 
-def learnt_again(model: Closed, data: Data, search: Search, context: FitContext) -> Closed:
-    """A model of the same kind, learnt from other rows or weights: one climb from the values that it has."""
+def learnt_again(model: Closed, data: Data, search: Search, context: FitContext, same_rows: bool = False) -> Closed:
+    """A model of the same kind, learnt from other rows or weights: one climb from the values that it has.
+
+    Arguments:
+        same_rows: whether only weights differ, so that what is known about the rows stays known.
+    """
     assert model.learnt is not None
     again = copy.copy(model)
-    again.__dict__.update(vars(model.on(data)), prior=copy.deepcopy(model.prior))
+    again.__dict__.update(vars(copy.copy(model) if same_rows else model.on(data)))
+    again.data, again.prior = data, copy.deepcopy(model.prior)
     raws = {item.name: item.parameter.raw for item in again.module.named_values()}
     centres = {raws[name]: centre for name, centre in model.learnt.centres.items()}
     return fit_process(again, replace(search, n_restarts=0), Rows(data), context, centres)

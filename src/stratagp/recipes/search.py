@@ -59,12 +59,13 @@ def climb(
     are at most ``most``.
     """
     n, before, curvature = min(len(model.data), most or len(model.data)), 1, Curvature()
+    again = bool(centres)
     steps = [few for few in _FEW if 2 * few <= n and not centres and search.max_iterations]
     for few in [*steps, n]:
         part = model if few == len(model.data) else model.on(model.data.some(few, context.seed))
         criterion = Criterion(search.criterion, model.module, part.score, centres)
         curvature = curvature.times(before / few)
-        if before > 1:
+        if before > 1 or again:
             criterion.recall()
         with warnings.catch_warnings():
             if few < n:

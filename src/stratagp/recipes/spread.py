@@ -51,7 +51,7 @@ class SpreadRecipe(Recipe):
     def _spread(self, model: Fitted, rows: Rows, context: FitContext) -> SpreadModel:
         table = numbers_of(rows, context)
         mean, var = (each[:, 0] for each in model.leave_one_out())
-        spread, wide = spread_of(table, mean, var, context.seed)
+        spread, wide = spread_of(table, mean, var, context.seed, sees_mean=False)
         result = vars(model).get("result")
         held_out = torch.from_numpy(mean.copy()), torch.from_numpy(wide)
         return SpreadModel(model, spread, rows.data.y, *held_out, model.learnt, result)
@@ -63,7 +63,7 @@ def gamma_loss(scores: Float[np.ndarray, "n 1"], y: Float[np.ndarray, " n"]) -> 
 
 
 def spread_of(
-    table: Table, mean: Float[np.ndarray, " n"], var: Float[np.ndarray, " n"], seed: int
+    table: Table, mean: Float[np.ndarray, " n"], var: Float[np.ndarray, " n"], seed: int, sees_mean: bool = True
 ) -> tuple[Spread, Float[np.ndarray, " n"]]:
     """What multiplies the variances of held-out rows, the shape of their errors, and the product for each of the rows.
 
@@ -74,15 +74,17 @@ def spread_of(
         table: columns, targets and folds.
         mean, var: what is predicted of each row from others.
         seed: of the forest.
+        sees_mean: whether the forest sees the mean beside the columns. One from leave-one-out tells the target of its
+            own row: among equal rows it is the lower, the higher that target is.
     """
     squares = np.maximum((table.y - mean) ** 2 / var, LEAST_VARIANCE)
     size = np.sqrt(squares / squares.mean())
-    own = Table(np.column_stack([table.x, mean]), size, None, table.fold)
+    own = Table(np.column_stack([table.x, mean]) if sees_mean else table.x, size, None, table.fold)
     few = max(2, min(20, len(mean) // 10))
     options = {"loss": "gamma", "max_leaf_nodes": 4, "min_samples_leaf": few, "learning_rate": 0.05}
     found = boosted(own, lambda rounds: regressor(seed, rounds, **options), gamma_loss)
     level, slope, dof = density_of(squares, found.held_out[:, 0])
-    spread = Spread(level, slope, dof, found.forest if slope else None)
+    spread = Spread(level, slope, dof, found.forest if slope else None, sees_mean)
     return spread, var * spread.of_scores(torch.from_numpy(found.held_out[:, 0])).numpy()
 
 

@@ -30,6 +30,7 @@ _HELD_OUT = (400, 3000)  # rows that are held out where there are more: a fifth,
 _SCREENED = 800  # rows of the first trial of processes where there are more
 _PROMOTED = 4  # processes that see all rows after the trial
 _LEAST_DENSITY = -30.0  # nats: one row that a model thinks impossible must not decide alone
+_FAILURES = (NotPositiveDefiniteError, ValueError, RuntimeError, MemoryError)  # InputError is a ValueError
 _SPENT = 0.75  # of the time limit: no candidate begins after that
 
 
@@ -70,11 +71,11 @@ class StackRecipe(Recipe):
         data = rows.data
         if data.y.shape[1] > 1:
             raise InputError("a stack learns one target: fit one model for each")
-        found = (
-            candidates.of_classes(data.x)
-            if rows.n_classes
-            else candidates.of_numbers(data.x, data.y[:, 0], self.origin)
-        )
+        every = self.plan is not None
+        if rows.n_classes:
+            found = candidates.of_classes(data.x, rows.n_classes, every)
+        else:
+            found = candidates.of_numbers(data.x, data.y[:, 0], self.origin, every)
         if self.plan is None:
             return found
         named = {each.name: each for each in found}
@@ -115,6 +116,7 @@ class _Trial:
     plan: Sequence[str] | None
     judged: list[_Judged] = field(default_factory=list)
     screened: list[_Judged] = field(default_factory=list)
+    trouble: str = ""
 
     def __post_init__(self) -> None:
         self.start, n = time.monotonic(), len(self.rows.data)
@@ -124,14 +126,16 @@ class _Trial:
                 "GPClassifier"
             )
         order = torch.randperm(n, generator=self.context.generator())
-        if self.rows.n_classes:  # each fold has its share of each class
-            order = order[self.rows.data.codes[order].argsort(stable=True)]
+        if self.rows.n_classes:  # each fold has its share of each class, and the only row of a class is never held out
+            codes = self.rows.data.codes
+            order = order[codes[order].argsort(stable=True)]
+            order = order[codes.bincount()[codes[order]] > 1]
         if n <= _FOLD_ROWS:
             folds = min(_FOLDS, n)
             self.held = [order[i::folds].sort().values for i in range(folds)]
         else:
             count = min(max(n // 5, _HELD_OUT[0]), _HELD_OUT[1])
-            self.held = [order[:: n // count][:count].sort().values]
+            self.held = [order[torch.arange(count) * len(order) // count].sort().values]
 
     @property
     def names(self) -> list[str]:
@@ -151,7 +155,7 @@ class _Trial:
             if judged is not None:
                 self.judged.append(judged)
         if not self.judged:
-            raise InputError("no candidate could learn from these rows: look for columns that are not finite")
+            raise InputError(f"no candidate could learn from these rows; the last one says: {self.trouble}")
 
     def _promoted(self, found: list[Candidate]) -> list[Candidate]:
         """Trees, and the processes that predict best after few rows."""
@@ -177,7 +181,8 @@ class _Trial:
     def _expected(self, candidate: Candidate) -> float:
         """Seconds that a candidate will take: as long as others did, or by its trial on few rows."""
         if len(self.held) > 1:
-            return max(each.seconds for each in self.judged)
+            alike = [each.seconds for each in self.judged if each.candidate.process == candidate.process]
+            return max(alike, default=0.0)
         trial = next((each.seconds for each in self.screened if each.candidate is candidate), 0.0)
         rows = min(len(self.rows.data) - len(self.held[0]), EXACT_ROWS)  # Vecchia's process takes no longer
         return trial * (rows / _SCREENED) ** 2.5
@@ -194,7 +199,8 @@ class _Trial:
         began, every = time.monotonic(), torch.cat(self.held).sort().values
         try:
             found = self._told(candidate) if not candidate.process else self._by_folds(candidate, few)
-        except (NotPositiveDefiniteError, InputError, ValueError) as error:
+        except _FAILURES as error:
+            self.trouble = str(error)
             self.context.log(f"{candidate.name}: left out, {error}")
             return None
         member, density, wrong, learnt = found
@@ -239,7 +245,11 @@ class _Trial:
         """A member that has learnt from all rows."""
         if not judged.candidate.process:
             return judged.member
-        return self._member(judged.candidate, torch.arange(len(self.rows.data)), judged.member)
+        try:
+            return self._member(judged.candidate, torch.arange(len(self.rows.data)), judged.member)
+        except _FAILURES as error:
+            self.context.log(f"{judged.candidate.name}: stays as it was judged, {error}")
+            return judged.member
 
     def board(self, weights: Float[np.ndarray, " k"]) -> list[Entry]:
         """How all candidates did, the best first; those that saw few rows only come last."""
@@ -287,4 +297,4 @@ def _scores(said: Predictive | Classes, y: Float[Tensor, "h 1"]) -> tuple[Float[
     else:
         found, wrong = said.log_density(y.numpy())[:, 0], np.square(said.mean - y.numpy())[:, 0]
     density = np.maximum(np.nan_to_num(found, nan=_LEAST_DENSITY), _LEAST_DENSITY)
-    return torch.from_numpy(density), torch.from_numpy(wrong)
+    return torch.from_numpy(np.minimum(density, -_LEAST_DENSITY)), torch.from_numpy(wrong)

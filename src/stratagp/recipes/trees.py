@@ -15,6 +15,8 @@ from stratagp.recipes.spread import spread_of
 
 Kind = Literal["boosting", "extra trees"]
 _MANY = 2000  # rows from which trees have more leaves
+_SMALLEST = 5000  # leaves that a tree may have, about
+_TWICE = 5000  # rows up to which two sizes of leaves are tried
 _LEAVES = (1, 4)  # rows that a leaf of extra trees holds at least, of which held-out rows choose
 
 
@@ -57,4 +59,6 @@ def forests_of_numbers(table: Table, kind: str, seed: int, leaves: int | None = 
     def make(leaf: int) -> Any:
         return lambda trees, fold: ExtraTreesRegressor(trees, min_samples_leaf=leaf, random_state=seed % 2**31 + fold)
 
-    return min((extra_trees(table, make(leaf), squared) for leaf in _LEAVES), key=lambda found: found.loss)
+    leaf_rows = [max(leaf, len(table.y) // _SMALLEST) for leaf in _LEAVES]
+    tried = leaf_rows if len(table.y) <= _TWICE else leaf_rows[1:]
+    return min((extra_trees(table, make(leaf), squared) for leaf in tried), key=lambda found: found.loss)

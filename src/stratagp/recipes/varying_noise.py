@@ -68,7 +68,7 @@ class VaryingNoiseRecipe(Recipe):
         for _ in range(_ROUNDS):
             noise = self._noise_process(model, log_noise, context)
             relative = noise.mean(data.x).clamp(-_RANGE / 2, _RANGE / 2)
-            model = learnt_again(model, replace(data, weights=(-relative).exp()), self.search, context)
+            model = learnt_again(model, replace(data, weights=(-relative).exp()), self.search, context, same_rows=True)
             log_noise = model.prior.noise.detach().log() + relative
         return _with_noise(model, noise)
 

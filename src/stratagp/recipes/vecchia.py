@@ -67,7 +67,8 @@ class VecchiaRecipe(Recipe):
         """The values that were learnt before, with all of these rows to be neighbours."""
         if not isinstance(before, VecchiaModel) or rows.filled is not None:
             return self.fit(rows, context)
-        again = replace(before, data=rows.data, sets=None)
+        few = min(_POLISH[-1][1], self.n_neighbours)
+        again = replace(before, data=rows.data, sets=before.prior.conditionals(rows.data.x, CONDITIONALS, few))
         again.draws = [again.condition()]
         return again
 
