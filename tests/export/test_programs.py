@@ -23,6 +23,8 @@ from tests.persistence.estimators import MAKERS, Fitted, fitted, mixed_frame, nu
 REFUSED = {
     "heteroscedastic": "noise that does not vary",
     "exact, many rows": "a factor in double precision",
+    "stack": "a stack cannot be exported",
+    "stack of classes": "a stack cannot be exported",
     "vecchia": "Vecchia's process",
     "vecchia, two classes": "Vecchia's process",
     "vecchia, classes": "Vecchia's process",

@@ -27,6 +27,7 @@ from stratagp.models.fitted import Fitted
 from stratagp.models.fitted_chain import ChainModel
 from stratagp.models.fitted_classes import ClassModel, VecchiaClassModel
 from stratagp.models.fitted_process import ProcessModel
+from stratagp.models.stack import StackModel
 from stratagp.whole_files import appearing
 
 ABOUT = "stratagp"  # the key of the description in ONNX files; with .json, the name of that in torch programs
@@ -186,6 +187,8 @@ def _answer(fitted: Fitted, of_classes: bool) -> nn.Module:
         return ClassesGraph(fitted.draws)
     if isinstance(fitted, ProcessModel):
         return TargetsGraph(fitted.draws)
+    if isinstance(fitted, StackModel):
+        raise UnsupportedError("a stack cannot be exported: export one process, such as GPRegressor, or save the stack")
     raise UnsupportedError(f"export does not know {type(fitted).__name__}: save the model instead")
 
 
