@@ -16,7 +16,7 @@ from stratagp.errors import InputError
 from stratagp.likelihoods import Likelihood
 from stratagp.parameterised import Parameterised
 from stratagp.predictive import Classes, Predictive
-from stratagp.training.criterion import Criterion
+from stratagp.training.criterion import Centres, Criterion
 from stratagp.types import PointsLike
 
 _ROWS = 4096  # predicted at once
@@ -31,9 +31,12 @@ class Learnt:
 
     def objective(self, module: Parameterised, score: Callable[[bool], Tensor]) -> Callable[[], Tensor]:
         """What was climbed."""
+        return Criterion(self.criterion, module, score, self.centres_of(module)).objective
+
+    def centres_of(self, module: Parameterised) -> Centres:
+        """The centres by the free coordinates of a module whose values have the same names."""
         raws = {item.name: item.parameter.raw for item in module.named_values()}
-        centres = {raws[name]: centre for name, centre in self.centres.items()}
-        return Criterion(self.criterion, module, score, centres).objective
+        return {raws[name]: centre for name, centre in self.centres.items()}
 
 
 class Fitted(ABC):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,8 +35,24 @@ class NoValues(Parameterised):
             raise NoAttributeError(f"a model of trees has no {name}: that is for models with a kernel") from None
 
 
+class OfTrees(Fitted, ABC):
+    """Forests with the rows that they were grown from."""
+
+    data: Data
+
+    @property
+    def module(self) -> Parameterised:
+        """No values: trees have none that are learnt by gradients."""
+        return NoValues()
+
+    @property
+    def points(self) -> Any:
+        """The training rows."""
+        return self.data.x
+
+
 @dataclass
-class TreesModel(Fitted):
+class TreesModel(OfTrees):
     """The mean of forests, each of all rows but those of one fold, with a Gaussian or Student-t density around it.
 
     ``y ~ t_ν(m(x), v(x))`` where ``m`` averages the forests. What is believed of the function is the jackknife over
@@ -53,16 +70,6 @@ class TreesModel(Fitted):
     data: Data = field(repr=False)
     held_out_mean: Float[Tensor, " n"] = field(repr=False)
     held_out_var: Float[Tensor, " n"] = field(repr=False)
-
-    @property
-    def module(self) -> Parameterised:
-        """No values: trees have none that are learnt by gradients."""
-        return NoValues()
-
-    @property
-    def points(self) -> Any:
-        """The training rows."""
-        return self.data.x
 
     def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
         """The log density of the training rows by forests that have not seen them; there is no evidence of trees."""
@@ -137,7 +144,7 @@ _LEAST_SHARE = 0.02  # of base rates in shares, before their logarithm
 
 
 @dataclass
-class TreeClassesModel(Fitted):
+class TreeClassesModel(OfTrees):
     """Averaged scores of forests, each of all rows but those of one fold, with a learnt temperature.
 
     Arguments:
@@ -151,16 +158,6 @@ class TreeClassesModel(Fitted):
     calibration: Calibration
     data: Data = field(repr=False)
     held_out_scores: Float[Tensor, "n p"] = field(repr=False)
-
-    @property
-    def module(self) -> Parameterised:
-        """No values: trees have none that are learnt by gradients."""
-        return NoValues()
-
-    @property
-    def points(self) -> Any:
-        """The training rows."""
-        return self.data.x
 
     def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
         """The log probability of the training rows by forests that have not seen them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 from jaxtyping import Float
@@ -58,11 +58,9 @@ def learnt_again(model: Closed, data: Data, search: Search, context: FitContext,
         same_rows: whether only weights differ, so that what is known about the rows stays known.
     """
     assert model.learnt is not None
-    again = copy.copy(model)
-    again.__dict__.update(vars(copy.copy(model) if same_rows else model.on(data)))
+    again = copy.copy(model if same_rows else cast("Closed", model.on(data)))
     again.data, again.prior = data, copy.deepcopy(model.prior)
-    raws = {item.name: item.parameter.raw for item in again.module.named_values()}
-    centres = {raws[name]: centre for name, centre in model.learnt.centres.items()}
+    centres = model.learnt.centres_of(again.module)
     return fit_process(again, replace(search, n_restarts=0), Rows(data), context, centres)
 
 

@@ -31,6 +31,7 @@ _SCREENED = 800  # rows of the first trial of processes where there are more
 _PROMOTED = 4  # processes that see all rows after the trial
 _LEAST_DENSITY = -30.0  # nats: one row that a model thinks impossible must not decide alone
 _FAILURES = (NotPositiveDefiniteError, ValueError, RuntimeError, MemoryError)  # InputError is a ValueError
+_TRIED = 0.3  # of the time limit: no first trial on few rows begins after that
 _SPENT = 0.75  # of the time limit: no candidate begins after that
 
 
@@ -166,7 +167,7 @@ class _Trial:
             judged = self._attempt(candidate, few)
             if judged is not None:
                 tried.append(judged)
-            if self.seconds is not None and time.monotonic() - self.start > 0.3 * self.seconds:
+            if self.seconds is not None and time.monotonic() - self.start > _TRIED * self.seconds:
                 break
         self.screened = sorted(tried, key=lambda each: -each.density.mean())
         trees = [each for each in found if not each.process]
