@@ -14,7 +14,7 @@ from stratagp.errors import InputError
 from stratagp.models.fitted import Fitted
 from stratagp.models.warps import Asinh, Chosen, Log, NormalScores
 from stratagp.parameterised import Parameterised
-from stratagp.predictive import Classes, Predictive, mixture
+from stratagp.predictive import Classes, Predictive, mixture, narrowed
 from stratagp.predictive.warped import Warped
 from stratagp.types import PointsLike
 
@@ -50,6 +50,7 @@ class Member:
         fitted: the model.
         inputs: what columns go through; None for columns as they are.
         warp: what targets went through; None for targets as they are.
+        width: the factor of the spread of what it says: a mixture of models that are right is too wide.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Member:
     fitted: Fitted
     inputs: NormalScores | Chosen | None = None
     warp: Log | Asinh | None = None
+    width: float = 1.0
 
     def predictive(self, x: Any, of: str = "y") -> Predictive | Classes:
         """The distribution at rows ``x``, of targets as they are."""
@@ -69,7 +71,9 @@ class Member:
         return None if found is None else self._as_it_is(found)
 
     def _as_it_is(self, found: Predictive | Classes) -> Predictive | Classes:
-        return found if self.warp is None or isinstance(found, Classes) else Warped(found, self.warp)
+        if self.warp is not None and isinstance(found, Predictive):
+            found = Warped(found, self.warp)
+        return narrowed(found, self.width)
 
     def function(self, x: Any) -> Float[np.ndarray, "n q"]:
         """The expected function; that of a warped target is its median."""
@@ -79,6 +83,10 @@ class Member:
     def draw(self, x: Any, n_samples: int, of: str, generator: torch.Generator) -> Float[np.ndarray, "s n q"]:
         """Joint draws, of targets as they are."""
         drawn = self.fitted.draw(self._seen(x), n_samples, of, generator)
+        if self.width != 1:
+            found = self.fitted.predictive(self._seen(x), of)
+            assert isinstance(found, Predictive)
+            drawn = found.mean + self.width * (drawn - found.mean)
         return drawn if self.warp is None else self.warp.inverse(drawn)
 
     def _seen(self, x: Any) -> Any:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Float
+from scipy.special import logsumexp
 
 _STEPS = 2000
 _ENOUGH = 1e-7  # nats a row that a step must gain
 _LEAST = 0.02  # weight of a member
 _NOTHING = 1e-4  # weight of candidates that are left out together
+_PRIOR = 0.2  # standard deviation of the logarithm of a width
 
 
 def stacking_weights(
@@ -32,6 +36,26 @@ def stacking_weights(
             return weights
         weights = np.where((weights < _NOTHING) | (np.arange(len(weights)) == lightest), 0.0, weights)
         weights /= weights.sum()
+
+
+def stacked(log_density: Float[np.ndarray, "n k w"], widths: Sequence[float]) -> tuple[Float[np.ndarray, " k"], float]:
+    """Weights of the members, and the one width of all of them, that maximise the density of the mixture.
+
+    A mixture of models that are each as wide as they should be is too wide (Gneiting and Ranjan 2013), so all of them
+    are made narrower by the same factor: their spread-adjusted linear pool. A prior, as weak as one row or two, holds
+    the factor near 1.
+
+    Arguments:
+        log_density: of each row, by each model, at each of the widths.
+        widths: factors of the models' own spread.
+    """
+    found = [stacking_weights(log_density[:, :, i]) for i in range(len(widths))]
+    worth = [
+        float(logsumexp(log_density[:, :, i], axis=1, b=weights).sum()) - 0.5 * (np.log(width) / _PRIOR) ** 2
+        for i, (weights, width) in enumerate(zip(found, widths, strict=True))
+    ]
+    best = int(np.argmax(worth))
+    return found[best], float(widths[best])
 
 
 def _climbed(density: Float[np.ndarray, "n k"], weights: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:

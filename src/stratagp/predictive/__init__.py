@@ -7,5 +7,7 @@ from stratagp.predictive.mixture import Averaged as Averaged
 from stratagp.predictive.mixture import MixtureOf as MixtureOf
 from stratagp.predictive.mixture import Spliced as Spliced
 from stratagp.predictive.mixture import mixture as mixture
+from stratagp.predictive.narrowed import Narrowed as Narrowed
+from stratagp.predictive.narrowed import narrowed as narrowed
 from stratagp.predictive.observed import Observed as Observed
 from stratagp.predictive.units import InUnits as InUnits

@@ -16,8 +16,8 @@ from torch import Tensor
 from stratagp.errors import InputError, NotPositiveDefiniteError
 from stratagp.models.stack import Entry, Member, StackModel
 from stratagp.models.warps import Asinh, Chosen, Log, NormalScores
-from stratagp.objectives.stacking import stacking_weights
-from stratagp.predictive import Classes, Predictive
+from stratagp.objectives.stacking import stacked
+from stratagp.predictive import Classes, Predictive, narrowed
 from stratagp.recipes import candidates
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.candidates import Candidate
@@ -30,6 +30,8 @@ _HELD_OUT = (400, 3000)  # rows that are held out where there are more: a fifth,
 _SCREENED = 800  # rows of the first trial of processes where there are more
 _PROMOTED = 4  # processes that see all rows after the trial
 _LEAST_DENSITY = -30.0  # nats: one row that a model thinks impossible must not decide alone
+_WIDTHS = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3, 1.5)  # of members' own spread
+_AS_IT_IS = _WIDTHS.index(1.0)
 _FAILURES = (NotPositiveDefiniteError, ValueError, RuntimeError, MemoryError)  # InputError is a ValueError
 _TRIED = 0.3  # of the time limit: no first trial on few rows begins after that
 _SPENT = 0.75  # of the time limit: no candidate begins after that
@@ -58,13 +60,12 @@ class StackRecipe(Recipe):
         rows = replace(rows, filled=None)
         trial = _Trial(rows, context, self.seconds, self.plan)
         trial.run(self._candidates(rows))
-        density = np.stack([each.density for each in trial.judged], 1)
-        weights = stacking_weights(density)
+        weights, width = stacked(np.stack([each.densities for each in trial.judged], 1), _WIDTHS)
         chosen = [(trial.judged[k], float(weights[k])) for k in np.argsort(-weights) if weights[k] > 0]
         members = []
         for judged, weight in chosen:
             context.log(f"{judged.candidate.name}: weight {weight:.2f}, learns from all rows")
-            members.append(trial.final(judged))
+            members.append(replace(trial.final(judged), width=width))
         shares = torch.tensor([weight for _, weight in chosen], dtype=torch.float64)
         return StackModel(members, shares / shares.sum(), rows.data.x, trial.board(weights), trial.names)
 
@@ -91,18 +92,23 @@ class _Judged:
     """A candidate, what it said about held-out rows, and the last model that it was."""
 
     candidate: Candidate
-    density: Float[np.ndarray, " h"]
+    densities: Float[np.ndarray, "h w"]
     error: float
     member: Member
     seconds: float
     rows: int
 
+    @property
+    def density(self) -> float:
+        """The mean log density of held-out rows, by the candidate as it is."""
+        return float(self.densities[:, _AS_IT_IS].mean())
+
 
 class _Found(NamedTuple):
-    """The last model of a candidate, and the density and error of each row, zero where it was not held out."""
+    """The last model of a candidate, and the densities and error of each row, zero where it was not held out."""
 
     member: Member
-    density: Float[Tensor, " n"]
+    densities: Float[Tensor, "n w"]
     wrong: Float[Tensor, " n"]
     rows: int
 
@@ -169,7 +175,7 @@ class _Trial:
                 tried.append(judged)
             if self.seconds is not None and time.monotonic() - self.start > _TRIED * self.seconds:
                 break
-        self.screened = sorted(tried, key=lambda each: -each.density.mean())
+        self.screened = sorted(tried, key=lambda each: -each.density)
         trees = [each for each in found if not each.process]
         return trees + [each.candidate for each in self.screened[:_PROMOTED]]
 
@@ -191,9 +197,9 @@ class _Trial:
     def _so_far(self) -> str:
         if not self.judged:
             return ""
-        best = max(self.judged, key=lambda each: each.density.mean())
+        best = max(self.judged, key=lambda each: each.density)
         left = "" if self.seconds is None else f", {max(0.0, self.seconds - time.monotonic() + self.start):.0f} s left"
-        return f"; best so far {best.candidate.name}, {-best.density.mean():.3f} nats a row{left}"
+        return f"; best so far {best.candidate.name}, {-best.density:.3f} nats a row{left}"
 
     def _attempt(self, candidate: Candidate, few: Int[Tensor, " f"] | None = None) -> _Judged | None:
         """What a candidate says about the held-out rows; None where it cannot learn from the others."""
@@ -204,10 +210,10 @@ class _Trial:
             self.trouble = str(error)
             self.context.log(f"{candidate.name}: left out, {error}")
             return None
-        member, density, wrong, learnt = found
+        member, densities, wrong, learnt = found
         mean = float(wrong[every].mean())
         share = mean if self.rows.n_classes else mean**0.5
-        return _Judged(candidate, density[every].numpy(), share, member, time.monotonic() - began, learnt)
+        return _Judged(candidate, densities[every].numpy(), share, member, time.monotonic() - began, learnt)
 
     def _told(self, candidate: Candidate) -> _Found:
         """A model that learns by folds itself, and knows what it said about rows that it had not seen."""
@@ -220,13 +226,14 @@ class _Trial:
     def _by_folds(self, candidate: Candidate, few: Int[Tensor, " f"] | None) -> _Found:
         """A model that learns from all rows but those of a fold, or from few, and predicts the fold."""
         data, member = self.rows.data, None
-        density, wrong = torch.zeros(len(data), dtype=torch.float64), torch.zeros(len(data), dtype=torch.float64)
+        densities = torch.zeros(len(data), len(_WIDTHS), dtype=torch.float64)
+        wrong = torch.zeros(len(data), dtype=torch.float64)
         for fold in self.held:
             train = _others(len(data), fold) if few is None else few
             member = self._member(candidate, train, member)
-            density[fold], wrong[fold] = _scores(member.predictive(data.x[fold]), data.y[fold])
+            densities[fold], wrong[fold] = _scores(member.predictive(data.x[fold]), data.y[fold])
         assert member is not None
-        return _Found(member, density, wrong, len(train))
+        return _Found(member, densities, wrong, len(train))
 
     def _member(self, candidate: Candidate, chosen: Tensor, before: Member | None) -> Member:
         """A candidate that has learnt from some rows; from where it ended, if it has learnt before."""
@@ -280,8 +287,7 @@ def _same_columns(before: NormalScores | Chosen | None, now: NormalScores | Chos
 
 
 def _entry(judged: _Judged, weight: float) -> Entry:
-    density = float(judged.density.mean())
-    return Entry(judged.candidate.name, density, judged.error, weight, judged.rows, judged.seconds)
+    return Entry(judged.candidate.name, judged.density, judged.error, weight, judged.rows, judged.seconds)
 
 
 def _others(n: int, held: Int[Tensor, " h"]) -> Int[Tensor, " r"]:
@@ -290,12 +296,20 @@ def _others(n: int, held: Int[Tensor, " h"]) -> Int[Tensor, " r"]:
     return kept.nonzero()[:, 0]
 
 
-def _scores(said: Predictive | Classes, y: Float[Tensor, "h 1"]) -> tuple[Float[Tensor, " h"], Float[Tensor, " h"]]:
-    """The log density of each target, and its squared error; or of classes, and whether the guess is wrong."""
+def _scores(said: Predictive | Classes, y: Float[Tensor, "h 1"]) -> tuple[Float[Tensor, "h w"], Float[Tensor, " h"]]:
+    """The log density of each target at all widths, and its squared error; of classes, whether they are wrong."""
     if isinstance(said, Classes):
         codes = y[:, 0].long().numpy()
-        found, wrong = said.log_density(codes), (said.probabilities.argmax(1) != codes).astype(float)
+        wrong = (said.probabilities.argmax(1) != codes).astype(float)
     else:
-        found, wrong = said.log_density(y.numpy())[:, 0], np.square(said.mean - y.numpy())[:, 0]
-    density = np.maximum(np.nan_to_num(found, nan=_LEAST_DENSITY), _LEAST_DENSITY)
-    return torch.from_numpy(np.minimum(density, -_LEAST_DENSITY)), torch.from_numpy(wrong)
+        wrong = np.square(said.mean - y.numpy())[:, 0]
+    found = np.stack([_density(narrowed(said, width), y) for width in _WIDTHS], 1)
+    densities = np.clip(np.nan_to_num(found, nan=_LEAST_DENSITY), _LEAST_DENSITY, -_LEAST_DENSITY)
+    return torch.from_numpy(densities), torch.from_numpy(wrong)
+
+
+def _density(said: Predictive | Classes, y: Float[Tensor, "h 1"]) -> Float[np.ndarray, " h"]:
+    """The log density of each target or class."""
+    if isinstance(said, Classes):
+        return said.log_density(y[:, 0].long().numpy())
+    return said.log_density(y.numpy())[:, 0]
