@@ -32,10 +32,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def call() -> Callable[..., Result]:
-    """``call("fit", "a.csv", …)``, which must end with the exit code ``code``."""
+    """``call("fit", "a.csv", …)``, which must end with the exit code ``code``.
+
+    A fit is by a single model unless a test says otherwise: a mixture takes seconds.
+    """
 
     def run(*args: Any, code: int = 0, given: Any = None) -> Result:
-        result = CliRunner().invoke(main, [str(each) for each in args], input=given)
+        words = [str(each) for each in args]
+        if words[:1] == ["fit"] and not {"--model", "--config", "--help"} & set(words):
+            words += ["--model", "single"]
+        result = CliRunner().invoke(main, words, input=given)
         if code != 3 and result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         assert result.exit_code == code, result.stdout + result.stderr

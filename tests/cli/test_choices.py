@@ -82,9 +82,29 @@ def test_tasks(values, task):
         (1001, 3, "vecchia"),
     ],
 )
-def test_models_go_by_size(rows, classes, model):
+def test_single_models_go_by_size(rows, classes, model):
     columns = examine(mixed().drop(columns="gene"), "y", {})
-    assert choose(SETTINGS, columns, rows, classes).model == model
+    assert choose(replace(SETTINGS, model="single"), columns, rows, classes).model == model
+
+
+@pytest.mark.parametrize(
+    ("rows", "given", "model", "seconds"),
+    [
+        (400, {}, "best", "60 s"),
+        (40_000, {}, "best", "180 s"),
+        (40_000, {"time_limit": 30.0}, "best", "30 s"),
+        (19, {}, "exact", ""),
+        (50_001, {}, "vecchia", ""),
+        (400, {"kernel": "RBF"}, "exact", ""),
+        (400, {"log": True}, "autogp", ""),
+        (400, {"device": "cuda"}, "exact", ""),
+    ],
+)
+def test_the_best_mixture_is_the_default_where_there_is_one(rows, given, model, seconds):
+    columns = examine(mixed().drop(columns="gene"), "y", {})
+    found = choose(replace(SETTINGS, **given), columns, rows, 0)
+    assert found.model == model
+    assert seconds in found.reason
 
 
 def test_texts_ask_for_processes_over_texts():
@@ -114,11 +134,11 @@ def test_a_device_goes_to_every_model_and_into_the_settings(call, here, more):
     assert load("model").get_params()["device"] == "cpu"
     assert 'device = "cpu"' in Path("model/settings.toml").read_text()
     settings = replace(SETTINGS, device="meta")
-    assert build(Choice(more[0], ""), "regression", settings).device == "meta"
+    assert build(Choice(more[0], ""), "regression", settings, 40).device == "meta"
 
 
 def test_epochs_go_to_classes_of_a_sparse_model():
-    made = build(Choice("sparse", ""), "classification", replace(SETTINGS, epochs=3))
+    made = build(Choice("sparse", ""), "classification", replace(SETTINGS, epochs=3), 40)
     assert (made.inference, made.max_epochs) == ("stochastic", 3)
 
 

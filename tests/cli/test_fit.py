@@ -175,8 +175,9 @@ def test_a_time_limit_settles_rows_that_repeat(call_json, call, here):
 
 
 def test_the_best_mixture_repeats_by_its_plan(houses, call_json, here):
-    options = ["--model", "best", "--plan", "squared exponential", "--plan", "extra trees", "--no-report"]
+    options = ["--model", "auto", "--plan", "squared exponential", "--plan", "extra trees"]
     first = call_json("fit", houses["file"], "--target", "price", "--out", "best", *options)
+    assert "The candidates" in Path("best/report.html").read_text("utf-8")
     assert "of the weight" in first["reason"]
     again = call_json("fit", "--config", "best/settings.toml", "--out", "again", "--no-report")
     assert again["metrics"] == first["metrics"]

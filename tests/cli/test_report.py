@@ -44,7 +44,7 @@ def test_other_rows_are_judged_without_the_training_file(call, here):
 def test_the_model_is_chosen_by_the_rows_that_are_trained_on(here, monkeypatch, test, model):
     monkeypatch.setattr(choose, "EXACT_ROWS", 40)
     table(60).to_csv("t.csv", index=False)
-    ready = prepare(Console(silent=True), Settings("t.csv", "price", test=test))
+    ready = prepare(Console(silent=True), Settings("t.csv", "price", model="single", test=test))
     assert (ready.choice.model, len(ready.parts.y)) == (model, 60 - 60 * test)
     assert f"{len(ready.parts.y)} rows" in ready.choice.reason
 

@@ -22,6 +22,7 @@ FEATURES = {"n_layers": 1, "n_features": 5, "n_samples": 1, **BATCHES}
 DEEP = {"n_hidden": 1, "n_inducing": 5}
 
 REGRESSORS = {
+    "StrataRegressor": {"plan": ["extra trees", "squared exponential"]},
     "GPRegressor": {"max_iterations": 0},
     "StudentTProcessRegressor": {"max_iterations": 0},
     "AutoGPRegressor": {"n_inducing": 5, **BATCHES},
@@ -32,6 +33,7 @@ REGRESSORS = {
     "GPDRFRegressor": {"n_processes": 2, "n_inducing": 5, **FEATURES},
 }
 CLASSIFIERS = {
+    "StrataClassifier": {"plan": ["extra trees", "squared exponential"]},
     "GPClassifier": {"max_iterations": 0},
     "AutoGPClassifier": {"n_inducing": 5, **BATCHES},
     "DKLClassifier": {"network": [4, 2], "pretrain_epochs": 1, "grid_size": 8, **BATCHES},

@@ -52,7 +52,7 @@ def fit(console: Console, settings: Settings) -> Fitted:
     if isinstance(source, stratagp.data.Divided):
         rows = f"about {1 - settings.test:.3g} of {rows}"  # the exact number is known after all are read
     console.note(f"{task} by {choice.model} on {rows} in files: {choice.reason}")
-    model = build(choice, task, settings, verbose=console.talks)
+    model = build(choice, task, settings, 0, verbose=console.talks)
     with _in_our_words(), training(model, console):
         model.fit(source, None, checkpoint=settings.checkpoint)
     fitted = Fitted(model, choice, task, columns, assumed, None, {}, {}, settings, time.perf_counter() - start)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:  # loads torch
     Estimator = Any
 
-_SECONDS = 60.0  # that best takes, unless --time-limit says otherwise
+_SECONDS = {4000: 60.0, 50_000: 180.0}  # that best takes for up to so many rows, unless --time-limit says otherwise
 _EPOCHS = 10  # of GPClassifier with mini-batches, unless --epochs says otherwise
 
 
@@ -47,7 +47,8 @@ _MODELS = {
     "dfgp": Model(lambda: (stratagp.DFGPRegressor, stratagp.DFGPClassifier)),
     "gp-drf": Model(lambda: (stratagp.GPDRFRegressor, stratagp.GPDRFClassifier)),
 }
-MODELS = ("auto", *_MODELS)
+MODELS = ("auto", "single", *_MODELS)
+_LEAST_STACKED = 20  # rows from which "auto" takes the best mixture, up to the last of _SECONDS
 _OF_WAY = {
     "exact": "exact",
     "laplace": "exact",
@@ -101,12 +102,16 @@ def choose(settings: Settings, columns: Sequence[stratagp.data.Field], rows: int
     used = [each for each in columns if each.used]
     texts = tuple(each.name for each in used if each.kind == "text")
     alone = len(used) == len(texts) == 1
-    if texts and asked not in ("auto", "gp-drf") and not (alone and asked in _OF_TEXTS):
+    if texts and asked not in ("auto", "single", "gp-drf") and not (alone and asked in _OF_TEXTS):
         raise InputError(
             f"--model {asked} cannot compare texts, but the column {texts[0]!r} holds texts: use --model gp-drf, or "
             f"leave the column out with --as {texts[0]}=ignore"
         )
-    if asked == "auto":
+    suits = not (texts or log or settings.kernel) and settings.device in (None, "cpu")
+    if asked == "auto" and suits and _LEAST_STACKED <= rows <= max(_SECONDS):
+        limit = f"{_limit(settings, rows):g} s"
+        return Choice("best", f"the best mixture of processes and trees that {limit} allow; --model single is quicker")
+    if asked in ("auto", "single"):
         way, reason = stratagp.recipes.of_table(rows, classes, texts, alone, log=log, columns=len(used))
         return Choice(_OF_WAY[way], reason, texts, alone, log)
     found = Choice(asked, "as asked for", texts, alone, log)
@@ -117,7 +122,7 @@ def choose(settings: Settings, columns: Sequence[stratagp.data.Field], rows: int
 
 def choose_for_files(settings: Settings) -> Choice:
     """A model that learns from rows as they are read."""
-    if settings.model == "auto":
+    if settings.model in ("auto", "single"):
         way, reason = stratagp.recipes.of_table(0, files=True)
         return Choice(_OF_WAY[way], reason)
     found = Choice(settings.model, "as asked for")
@@ -130,10 +135,19 @@ def choose_for_files(settings: Settings) -> Choice:
     return found
 
 
-def build(choice: Choice, task: str, settings: Settings, missing: bool = False, verbose: bool = False) -> Estimator:
+def _limit(settings: Settings, rows: int) -> float:
+    """Seconds that the best mixture may take."""
+    usual = next((seconds for most, seconds in _SECONDS.items() if rows <= most), max(_SECONDS.values()))
+    return settings.time_limit or usual
+
+
+def build(
+    choice: Choice, task: str, settings: Settings, rows: int, missing: bool = False, verbose: bool = False
+) -> Estimator:
     """The estimator, not fitted yet.
 
     Arguments:
+        rows: that it will learn from.
         missing: whether inputs are missing, which the model is to fill.
     """
     kernel = None if settings.kernel is None else parse_kernel(settings.kernel)
@@ -156,7 +170,7 @@ def build(choice: Choice, task: str, settings: Settings, missing: bool = False, 
     if named.inference is not None:
         options |= {"missing": "impute" if missing else "raise", "inference": named.inference[of_classes]}
     if choice.stacked:
-        limit = _SECONDS if settings.time_limit is None else settings.time_limit
+        limit = _limit(settings, rows)
         plan = list(settings.plan) or None
         options |= {"missing": "impute" if missing else "raise", "time_limit": limit, "plan": plan}
     if choice.model == "autogp" and kernel is None:
@@ -172,7 +186,7 @@ def usual_epochs(choice: Choice, task: str, settings: Settings, rows: int) -> in
     """How often a model passes over so many rows: as ``--epochs`` says, else more often over few rows."""
     if settings.epochs is not None:
         return settings.epochs
-    return int(build(choice, task, settings).epochs_for(rows)) if choice.by_batches else _EPOCHS
+    return int(build(choice, task, settings, rows).epochs_for(rows)) if choice.by_batches else _EPOCHS
 
 
 @contextmanager

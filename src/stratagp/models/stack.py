@@ -129,6 +129,11 @@ class StackModel(Fitted):
         """Training rows."""
         return self.rows
 
+    @property
+    def of_classes(self) -> bool:
+        """Whether it tells probabilities of classes."""
+        return isinstance(self.members[0].predictive(self.rows[:1]), Classes)
+
     def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
         """Not known: members are judged by held-out rows, not by evidence."""
         raise InputError("a stack has no evidence: leaderboard_ tells the held-out density of its members")
@@ -143,7 +148,11 @@ class StackModel(Fitted):
         return mixture([part for part in parts if isinstance(part, Predictive)], np.log(weights))
 
     def function(self, x: PointsLike) -> Float[np.ndarray, "n q"]:
-        """The average of the members' functions."""
+        """The average of the members' functions; probabilities of classes, whose functions are not alike."""
+        if self.of_classes:
+            found = self.predictive(x)
+            assert isinstance(found, Classes)
+            return found.probabilities
         return np.tensordot(self.weights.numpy(), np.stack([member.function(x) for member in self.members]), 1)
 
     def draw(self, x: Any, n_samples: int, of: str, generator: torch.Generator) -> Float[np.ndarray, "s n q"]:

@@ -21,7 +21,7 @@ from stratagp.predictive import Classes, Predictive, narrowed
 from stratagp.recipes import candidates
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.candidates import Candidate
-from stratagp.recipes.choose import EXACT_ROWS
+from stratagp.recipes.choose import EXACT_ROWS, seconds_of
 
 _FOLDS = 5
 _LEAST_ROWS = 4
@@ -34,7 +34,9 @@ _WIDTHS = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2,
 _AS_IT_IS = _WIDTHS.index(1.0)
 _FAILURES = (NotPositiveDefiniteError, ValueError, RuntimeError, MemoryError)  # InputError is a ValueError
 _TRIED = 0.3  # of the time limit: no first trial on few rows begins after that
-_SPENT = 0.75  # of the time limit: no candidate begins after that
+_SPENT = 0.75  # of the time limit: no candidate begins that would end after it
+_SPENT_BY_TREES = 0.9  # the same for trees, which do not learn again
+_LONGER = 1.4  # times as long as a process with noise of one level
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ class _Trial:
             raise InputError(f"no candidate could learn from these rows; the last one says: {self.trouble}")
 
     def _promoted(self, found: list[Candidate]) -> list[Candidate]:
-        """Trees, and the processes that predict best after few rows."""
+        """Trees, and the processes that predict best after few rows; the best process is tried right after boosting."""
         train = _others(len(self.rows.data), self.held[0])
         few = train[torch.randperm(len(train), generator=self.context.generator())[:_SCREENED]].sort().values
         tried = []
@@ -177,22 +179,23 @@ class _Trial:
                 break
         self.screened = sorted(tried, key=lambda each: -each.density)
         trees = [each for each in found if not each.process]
-        return trees + [each.candidate for each in self.screened[:_PROMOTED]]
+        processes = [each.candidate for each in self.screened[:_PROMOTED]]
+        return [*trees[:1], *processes[:1], *trees[1:], *processes[1:]]
 
     def _is_late(self, candidate: Candidate) -> bool:
         """Whether a candidate would end after the time; the first one never is."""
         if self.seconds is None or self.plan is not None or not self.judged:
             return False
-        return time.monotonic() - self.start + self._expected(candidate) > _SPENT * self.seconds
+        share = _SPENT if candidate.process else _SPENT_BY_TREES
+        return time.monotonic() - self.start + self._expected(candidate) > share * self.seconds
 
     def _expected(self, candidate: Candidate) -> float:
-        """Seconds that a candidate will take: as long as others did, or by its trial on few rows."""
-        if len(self.held) > 1:
-            alike = [each.seconds for each in self.judged if each.candidate.process == candidate.process]
+        """Seconds that a candidate will take: as long as others of its kind did, or as was measured for such rows."""
+        alike = [each.seconds for each in self.judged if each.candidate.process == candidate.process]
+        if alike or len(self.held) > 1 or not candidate.process:
             return max(alike, default=0.0)
-        trial = next((each.seconds for each in self.screened if each.candidate is candidate), 0.0)
-        rows = min(len(self.rows.data) - len(self.held[0]), EXACT_ROWS)  # Vecchia's process takes no longer
-        return trial * (rows / _SCREENED) ** 2.5
+        n, columns = self.rows.data.x.shape
+        return _LONGER * seconds_of("exact" if n <= EXACT_ROWS else "vecchia", n, columns)
 
     def _so_far(self) -> str:
         if not self.judged:

@@ -16,6 +16,7 @@ from stratagp.estimators.shell import Estimator
 from stratagp.estimators.strata import Stacked
 from stratagp.kernels import Periodic
 from stratagp.likelihoods import GaussianNoise, Likelihood
+from stratagp.models.stack import StackModel
 from stratagp.plotting.answers import answer, answers
 from stratagp.plotting.dependence import curves_of
 from stratagp.plotting.plot_data import PlotData
@@ -70,7 +71,18 @@ def describe(model: BaseEstimator, inputs: InputSummary, rows: int) -> dict[str,
         "has_errors": any(row.trainable and np.isfinite(row.std) for row in table),
         "lengthscales": _lengthscales(own, table, inputs),
         "noise": _noise(own, table),
+        "candidates": _candidates(own),
     }
+
+
+def _candidates(model: BaseEstimator) -> list[dict[str, Any]]:
+    """How the candidates of a stack did, its members first; nothing for other models."""
+    if not isinstance(model, Stacked):
+        return []
+    stack: StackModel = vars(model)["fitted_"]
+    board = sorted(stack.board, key=lambda each: (-each.weight, -each.density))
+    why = {member.name: member.why for member in stack.members}
+    return plain([{**vars(each), "why": why.get(each.name, "")} for each in board])
 
 
 def histories(model: BaseEstimator) -> list[dict[str, Any]]:

@@ -23,6 +23,8 @@ _CURVES = {
     **{"name": str, "kind": str, "values": [_CELL], "more_values": int},
     **{"curves": [_CURVE], "more_curves": int, "band": str, "rug": [_MAYBE]},
 }
+_CANDIDATE = {"name": str, "why": str, "rows": int}
+_CANDIDATE |= dict.fromkeys(("density", "error", "weight", "seconds"), _NUMBER)
 _COMMON = {
     "task": str,
     "title": str,
@@ -39,6 +41,7 @@ _COMMON = {
         "has_errors": bool,
         "lengthscales": [{"column": str, "value": _NUMBER}],
         "noise": _MAYBE,
+        "candidates": [_CANDIDATE],
     },
     "effects": {"relevance": [{"name": str, "share": _NUMBER}], "more": int, "curves": [_CURVES]},
     "history": [{"number": int, "epochs": [int], "values": [_MAYBE], "ending": str}],

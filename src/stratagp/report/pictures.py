@@ -70,6 +70,7 @@ def draw_all(results: dict[str, Any]) -> dict[str, Any]:
     else:
         wanted = {"target": _class_counts, "reliability": _reliability}
     wanted |= {"relevance": _relevance} if results["effects"]["relevance"] else {}
+    wanted |= {"candidates": _candidates} if results["model"]["candidates"] else {}
     wanted |= {"history": _history} if results["history"] else {}
     drawn: dict[str, Any] = {name: _picture(name, draw, results) for name, draw in wanted.items()}
     columns = enumerate(results["effects"]["curves"])
@@ -218,6 +219,19 @@ def _relevance(ax: Axes, results: dict[str, Any]) -> Drawn:
     shown = ", ".join(f"{each['name']} {percent(each['share'], 2)}" for each in shares)
     caption = "How much predictions change when the values of a column are shuffled, as a share of all columns."
     return f"Relevance of columns: {shown}.", caption + _left_out(results["effects"]["more"])
+
+
+def _candidates(ax: Any, results: dict[str, Any]) -> Drawn:
+    board = sorted(results["model"]["candidates"], key=lambda each: -each["density"])
+    ax.figure.set_size_inches(_SIZE[0], max(1.6, 0.8 + 0.27 * len(board)))
+    for place, each in enumerate(board):
+        ax.plot(each["density"], place, "o", color=BLUE if each["weight"] else ORANGE)
+    ax.set_yticks(range(len(board)), [_cut(each["name"]) for each in board])
+    ax.invert_yaxis()
+    ax.set(xlabel="mean log density of held-out rows")
+    shown = ", ".join(f"{each['name']} {number(each['density'], 3)}" for each in board)
+    caption = "What candidates said of rows that they had not seen: more is better. Members of the mixture are blue."
+    return f"Held-out log density of candidates: {shown}.", caption
 
 
 def _curve(ax: Axes, results: dict[str, Any], found: dict[str, Any]) -> Drawn:

@@ -32,7 +32,10 @@ NAMES: dict[str, tuple[str, bool | None]] = {
 }
 _FIRST = {"regression": ("rmse", "mae", "nlpd"), "classification": ("accuracy", "log_loss", "brier")}
 
+_STACK = "a mixture of processes and trees, each weighted by how well it predicted rows that it had not seen"
 _FAMILIES = {
+    "StrataRegressor": _STACK,
+    "StrataClassifier": _STACK,
     "GPRegressor": "a Gaussian process",
     "GPClassifier": "a Gaussian process whose values are turned into probabilities of classes",
     "StudentTProcessRegressor": "a Student-t process: a Gaussian process with an unknown scale",

@@ -59,7 +59,8 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, given: Iterable[str])
 @click.option("--out", "-o", metavar="DIR", help="The folder for the model; the file's name with -model if left out.")
 @click.option("--overwrite", is_flag=True, help="Replace a model that is already there.")
 @click.option("--model", type=click.Choice(MODELS), default="auto", show_default=True,
-              help="The kind of model; auto goes by the size and kind of the data, and tells why.")  # fmt: skip
+              help="The kind of model. auto: the best mixture of candidates where the data have one; single: one model "
+              "by the size and kind of the data.")  # fmt: skip
 @click.option("--task", type=click.Choice(["auto", *TASKS]), default="auto", show_default=True,
               help="Whether the target is a number or a class; auto goes by its values.")  # fmt: skip
 @click.option("--log", is_flag=True,
@@ -172,7 +173,7 @@ def _fit(console: Console, settings: Settings) -> Fitted:
         raise InputError(f"--plan is for --model best, not for {choice.model}: leave it out")
     if settings.time_limit is not None and not choice.stacked:
         ready, settings = _limited(ready, settings, console)
-    model = build(ready.choice, task, settings, ready.missing, console.talks)
+    model = build(ready.choice, task, settings, len(ready.parts.y), ready.missing, console.talks)
     where = {} if settings.checkpoint is None else {"checkpoint": settings.checkpoint}
     with training(model, console):
         model.fit(as_inputs(ready.parts.X, ready.choice), ready.parts.y, **where)
@@ -264,13 +265,13 @@ def _limited(ready: Prepared, settings: Settings, console: Console) -> tuple[Pre
 
     def trial(way: str, rows: int, epochs: int | None) -> None:
         some, tried = ready.parts.some(rows), choice if way == own else others[way]
-        model = build(tried, task, replace(settings, epochs=epochs or settings.epochs), ready.missing)
+        model = build(tried, task, replace(settings, epochs=epochs or settings.epochs), rows, ready.missing)
         with training(model, console):
             model.fit(as_inputs(some.X, tried), some.y)
 
     budget = stratagp.recipes.Budget(settings.rows, settings.epochs, settings.time_limit)
     usual = usual_epochs(choice, task, settings, n)
-    first = "exact" if own == "vecchia" and settings.model == "auto" else own
+    first = "exact" if own == "vecchia" and settings.model in ("auto", "single") else own
     found = stratagp.recipes.plan(first, n, budget, usual, trial, not choice.texts)
     if found.reason:
         console.warn(found.reason)
