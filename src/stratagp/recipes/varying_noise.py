@@ -15,7 +15,7 @@ from stratagp.means import Constant
 from stratagp.models import ExactGP
 from stratagp.models.exact_posterior import ExactPosterior
 from stratagp.models.fitted import Fitted
-from stratagp.models.fitted_process import ProcessModel, TargetPosterior, VaryingNoiseModel
+from stratagp.models.fitted_process import ProcessModel, TargetPosterior, VaryingNoiseModel, VecchiaModel
 from stratagp.models.heteroscedastic import HeteroscedasticPosterior
 from stratagp.models.observations import Data, some_rows
 from stratagp.recipes.base import FitContext, Recipe, Rows
@@ -61,11 +61,12 @@ class VaryingNoiseRecipe(Recipe):
             return self.fit(rows, context)
         plain = self.function.again(before.function_model, replace(rows, filled=None), context)
         assert isinstance(plain, ProcessModel)
-        return self._rounds(plain, rows.data, context)
+        rounds = 1 if isinstance(plain, VecchiaModel) else _ROUNDS  # of many rows a round takes long
+        return self._rounds(plain, rows.data, context, rounds)
 
-    def _rounds(self, model: ProcessModel, data: Data, context: FitContext) -> VaryingNoiseModel:
+    def _rounds(self, model: ProcessModel, data: Data, context: FitContext, rounds: int = _ROUNDS) -> VaryingNoiseModel:
         log_noise = model.prior.noise.detach().log().expand(len(data))
-        for _ in range(_ROUNDS):
+        for _ in range(rounds):
             noise = self._noise_process(model, log_noise, context)
             relative = noise.mean(data.x).clamp(-_RANGE / 2, _RANGE / 2)
             model = learnt_again(model, replace(data, weights=(-relative).exp()), self.search, context, same_rows=True)

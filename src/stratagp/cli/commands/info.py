@@ -35,7 +35,8 @@ def command(console: Console, model: str) -> None:
 
 
 def _words(about: dict[str, Any], table: dict[str, Any] | None) -> str:
-    rows = [["class", str(about.get("class"))], ["inference", str(about.get("inference") or "mini-batches")]]
+    usual = "several, mixed" if str(about.get("class")).startswith("Strata") else "mini-batches"
+    rows = [["class", str(about.get("class"))], ["inference", str(about.get("inference") or usual)]]
     rows += [] if table is None else _of_table(table)
     rows += [["classes", ", ".join(map(str, about["classes"]))]] if about.get("classes") else []
     rows += [["size", f"{_bytes(about.get('bytes') or 0)} of tensors"]]
