@@ -147,3 +147,10 @@ def test_a_class_with_one_row_keeps_processes_in_the_race():
     y = np.r_[np.zeros(39), 1]
     model = StrataClassifier(plan=["Matérn 5/2", "extra trees"], random_state=0).fit(X, y)
     assert set(model.leaderboard_.candidate) == {"Matérn 5/2", "extra trees"}
+
+
+def test_classes_of_unlike_members_have_no_function():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = StrataClassifier(plan=["squared exponential", "extra trees"], random_state=0).fit(X, X[:, 0] > 0)
+    with pytest.raises(InputError, match="no function of its own"):
+        model.certainty(X)

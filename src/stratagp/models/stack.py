@@ -139,7 +139,9 @@ class StackModel(Fitted):
         raise InputError("a stack has no evidence: leaderboard_ tells the held-out density of its members")
 
     def predictive(self, x: Any, of: str = "y") -> Predictive | Classes:
-        """The mixture of the members' distributions."""
+        """The mixture of the members' distributions; classes have no function in common."""
+        if of == "f" and self.of_classes:
+            raise InputError("a stack of classes has no function of its own, as its members differ: ask for of='y'")
         weights = self.weights.numpy()
         parts = [member.predictive(x, of) for member in self.members]
         classes = [part.probabilities for part in parts if isinstance(part, Classes)]
