@@ -108,9 +108,12 @@ def test_the_best_mixture_is_the_default_where_there_is_one(rows, given, model, 
 
 
 def test_texts_ask_for_processes_over_texts():
-    assert choose(SETTINGS, examine(mixed(), "y", {}), 40, 0).model == "gp-drf"
+    single, mixture = replace(SETTINGS, model="single"), choose(SETTINGS, examine(mixed(), "y", {}), 40, 0)
+    assert (mixture.model, mixture.texts, mixture.fills) == ("best", ("gene",), True)
+    assert choose(single, examine(mixed(), "y", {}), 40, 0).model == "gp-drf"
     alone = examine(mixed()[["gene", "y"]], "y", {})
-    assert choose(SETTINGS, alone, 40, 0).model == "exact"
+    assert choose(single, alone, 40, 0).model == "exact"
+    assert not choose(SETTINGS, alone, 40, 0).alone
 
 
 @pytest.mark.parametrize(

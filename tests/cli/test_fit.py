@@ -187,3 +187,16 @@ def test_a_plan_is_for_the_best_mixture(houses, call, here):
     options = ["--target", "price", "--out", "other", "--model", "exact", "--plan", "extra trees"]
     found = call("fit", houses["file"], *options, code=1)
     assert "--plan is for --model best" in found.stderr
+
+
+def test_the_best_mixture_reads_texts_beside_numbers(call, call_json, here):
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(list("CNO"), rng.integers(4, 14))) for _ in range(90)]
+    frame = pd.DataFrame({"formula": texts, "size": rng.normal(size=90), "town": ["Bonn", "Oslo", "Rome"] * 30})
+    frame["y"] = frame.formula.str.count("O") + frame["size"]
+    frame.to_csv("f.csv", index=False)
+    said = call_json("fit", "f.csv", "-t", "y", "--model", "best", "--plan", "Matérn 5/2, noise varies", "-o", "m")
+    assert said["metrics"]["rmse"] < 0.6 * frame.y.std()
+    assert "formula" in Path("m/report.html").read_text("utf-8")
+    assert call("predict", "m", "f.csv", "--out", "p.csv").exit_code == 0
+    assert len(pd.read_csv("p.csv")) == 90

@@ -1,6 +1,7 @@
 """The stack: what it chooses, that it repeats, and that its answers agree."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import make_friedman1
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -154,3 +155,33 @@ def test_classes_of_unlike_members_have_no_function():
     model = StrataClassifier(plan=["squared exponential", "extra trees"], random_state=0).fit(X, X[:, 0] > 0)
     with pytest.raises(InputError, match="no function of its own"):
         model.certainty(X)
+
+
+def molecules(n: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    """Chains of letters whose target counts the letters O, and a number that adds to it."""
+    rng = np.random.default_rng(seed)
+    texts = ["".join(rng.choice(list("CNO"), rng.integers(4, 14))) for _ in range(n)]
+    size = rng.normal(size=n)
+    y = np.array([text.count("O") for text in texts]) + size
+    return pd.DataFrame({"formula": texts, "size": size}), y + rng.normal(0, 0.1, n)
+
+
+def test_texts_take_part_by_their_ngrams(tmp_path):
+    (X, y), (new, truth) = molecules(150), molecules(50, seed=1)
+    model = StrataRegressor(plan=["Matérn 5/2, noise varies", "boosted trees"], random_state=0).fit(X, y)
+    assert np.sqrt(np.mean((model.predict(new) - truth) ** 2)) < 0.35 * truth.std()
+    assert model.relevance_.shape == (2,)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict(new), model.predict(new))
+
+
+def test_texts_that_are_named_by_a_word_alone_are_refused():
+    X, y = molecules(30)
+    with pytest.raises(InputError, match=r"texts must be 'auto' or a list of columns, got 'formula': write"):
+        StrataRegressor(texts="formula").fit(X, y)
+
+
+def test_a_list_of_texts_is_told_to_be_a_frame():
+    X, y = molecules(30)
+    with pytest.raises(InputError, match="give a data frame with a column of texts"):
+        StrataRegressor().fit(X.formula.tolist(), y)

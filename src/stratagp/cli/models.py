@@ -93,7 +93,7 @@ class Choice:
     @property
     def fills(self) -> bool:
         """Whether it fills missing inputs."""
-        return not self.by_batches and not self.texts
+        return self.stacked or not (self.by_batches or self.texts)
 
 
 def choose(settings: Settings, columns: Sequence[stratagp.data.Field], rows: int, classes: int) -> Choice:
@@ -102,19 +102,20 @@ def choose(settings: Settings, columns: Sequence[stratagp.data.Field], rows: int
     used = [each for each in columns if each.used]
     texts = tuple(each.name for each in used if each.kind == "text")
     alone = len(used) == len(texts) == 1
-    if texts and asked not in ("auto", "single", "gp-drf") and not (alone and asked in _OF_TEXTS):
+    if texts and asked not in ("auto", "single", "best", "gp-drf") and not (alone and asked in _OF_TEXTS):
         raise InputError(
-            f"--model {asked} cannot compare texts, but the column {texts[0]!r} holds texts: use --model gp-drf, or "
-            f"leave the column out with --as {texts[0]}=ignore"
+            f"--model {asked} cannot compare texts, but the column {texts[0]!r} holds texts: use --model best or "
+            f"gp-drf, or leave the column out with --as {texts[0]}=ignore"
         )
-    suits = not (texts or log or settings.kernel) and settings.device in (None, "cpu")
+    suits = not (log or settings.kernel) and settings.device in (None, "cpu")
     if asked == "auto" and suits and _LEAST_STACKED <= rows <= max(_SECONDS):
         limit = f"{_limit(settings, rows):g} s"
-        return Choice("best", f"the best mixture of processes and trees that {limit} allow; --model single is quicker")
+        reason = f"the best mixture of processes and trees that {limit} allow; --model single is quicker"
+        return Choice("best", reason, texts)
     if asked in ("auto", "single"):
         way, reason = stratagp.recipes.of_table(rows, classes, texts, alone, log=log, columns=len(used))
         return Choice(_OF_WAY[way], reason, texts, alone, log)
-    found = Choice(asked, "as asked for", texts, alone, log)
+    found = Choice(asked, "as asked for", texts, alone and asked != "best", log)
     if log and not found.by_batches:
         raise InputError(f"--log needs a model that learns by mini-batches, and {asked} does not: use --model autogp")
     return found
@@ -162,7 +163,9 @@ def build(
     options |= {} if settings.device is None else {"device": settings.device}
     options |= {} if settings.epochs is None else {"max_epochs": settings.epochs}
     used = stratagp.kernels.Spectrum(3) if choice.texts and kernel is None else kernel
-    if choice.texts and not choice.alone:
+    if choice.stacked:
+        options["texts"] = list(choice.texts)
+    elif choice.texts and not choice.alone:
         options["view_kernels"] = dict.fromkeys(choice.texts, used)
     elif used is not None:
         options["kernel"] = used

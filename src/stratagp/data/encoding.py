@@ -12,8 +12,9 @@ from jaxtyping import Bool, Float64
 from scipy import sparse
 from torch import Tensor
 
-from stratagp.data.columns import Kind, categories_of, to_codes, to_numbers
-from stratagp.data.schema import kind_of
+from stratagp.data.columns import Kind, categories_of, is_missing, objects, to_codes, to_numbers
+from stratagp.data.ngrams import Ngrams
+from stratagp.data.schema import is_text, kind_of
 from stratagp.data.tables import Column, Table, as_array, is_frame, is_pandas, read_table
 from stratagp.errors import InputError, RowError
 
@@ -34,7 +35,7 @@ class EncodedTable(NamedTuple):
 
 
 class TableEncoder:
-    """Columns of numbers as they are, dates and durations in days, categories as indicators or codes.
+    """Columns of numbers as they are, dates and durations in days, categories as indicators or codes, texts as points.
 
     one-hot: xⱼ = [value is category j], j = 1 … k;   codes: x = j ∈ {0, …, k−1}
 
@@ -51,6 +52,8 @@ class TableEncoder:
             encoding. Codes have no such value and always refuse them.
         name: the name of the caller, for messages.
         imputes: whether the caller has an argument ``missing`` that messages may recommend.
+        texts: names of the columns of text that become points by their n-grams (:class:`Ngrams`), a missing one like an
+            empty one. ``"auto"`` means the columns of text most of whose values differ.
 
     After ``fit``: ``names_in`` (None for arrays), ``columns`` (names of the encoded columns), ``source`` (the input
     column of each), ``categories`` (of each categorical column, by name), ``is_categorical`` (for each input column),
@@ -72,6 +75,7 @@ class TableEncoder:
         unknown: str = "raise",
         name: str = "TableEncoder",
         imputes: bool = True,
+        texts: Any = (),
     ) -> None:
         given = {"encoding": encoding, "missing": missing, "unknown": unknown}
         for argument, choices in _CHOICES.items():
@@ -84,7 +88,8 @@ class TableEncoder:
                 f"categorical must be 'auto' or a list of columns, got {categorical!r}: write [{categorical!r}]"
             )
         self.categorical, self.encoding, self.missing, self.unknown = categorical, encoding, missing, unknown
-        self.name, self.imputes = name, imputes
+        self.name, self.imputes, self.texts = name, imputes, texts
+        self.ngrams: dict[str, Ngrams] = {}
         self.names_in: list[str] | None = None
         self.columns: list[str] = []
         self.source: list[int] = []
@@ -100,10 +105,13 @@ class TableEncoder:
         auto, chosen = table.is_frame and isinstance(self.categorical, str), _positions(table, self.categorical)
         kinds = ["category" if i in chosen else kind_of(column, auto) for i, column in enumerate(table.columns)]
         names = table.names or [f"x{i}" for i in range(len(kinds))]
-        columns, source, categories = [], [], {}
+        columns, source, categories, self.ngrams = [], [], {}, {}
         for i, (name, kind) in enumerate(zip(names, kinds, strict=True)):
             encoded = [name]
-            if kind == "category":
+            if kind == "category" and i not in chosen and self._holds_texts(name, table.columns[i]):
+                self.ngrams[name] = Ngrams.learnt(_texts(table.columns[i]))
+                encoded = self.ngrams[name].names(name)
+            elif kind == "category":
                 categories[name] = categories_of(table.columns[i])
                 encoded = [f"{name}={value}" for value in categories[name]] if self.encoding == "one-hot" else [name]
             columns += encoded
@@ -113,7 +121,7 @@ class TableEncoder:
                 f"X: more than one encoded column would be called {_listed(twins)}: rename columns or categories"
             )
         self.names_in, self.columns, self.source, self.categories = table.names, columns, source, categories
-        self.is_categorical = [kind == "category" for kind in kinds]
+        self.is_categorical = [name in categories for name in names]
         self.nearly_unique = _nearly_unique(table, categories) if isinstance(self.categorical, str) else {}
         self._names, self._kinds = names, kinds
         return self
@@ -126,7 +134,10 @@ class TableEncoder:
         values = np.empty((table.rows, len(self.columns)))
         start = 0
         for name, kind, column in zip(self._names, self._kinds, table.columns, strict=True):
-            block = to_numbers(column, kind)[:, None] if kind != "category" else self._categories(name, column)
+            if name in self.ngrams:
+                block = self.ngrams[name](_texts(column))
+            else:
+                block = to_numbers(column, kind)[:, None] if kind != "category" else self._categories(name, column)
             values[:, start : start + block.shape[1]] = block
             start += block.shape[1]
         return self._checked(values, table)
@@ -141,6 +152,9 @@ class TableEncoder:
     def fit_transform(self, X: Any) -> EncodedTable:
         """``fit(X).transform(X)``."""
         return self.fit(X).transform(X)
+
+    def _holds_texts(self, name: str, column: Column) -> bool:
+        return is_text(column) if isinstance(self.texts, str) else name in self.texts
 
     def _categories(self, name: str, column: Column) -> Float64[np.ndarray, "n k"]:
         one_hot, known = self.encoding == "one-hot", self.categories[name]
@@ -211,6 +225,10 @@ def needs_encoding(X: Any, categorical: Any = "auto") -> bool:
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, (str, bytes))
+
+
+def _texts(column: Column) -> list[str]:
+    return ["" if is_missing(value) else str(value) for value in objects(column)]
 
 
 def _nearly_unique(table: Table, categories: dict[str, list[Any]]) -> dict[str, int]:

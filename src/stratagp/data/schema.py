@@ -165,6 +165,17 @@ def kind_of(column: Column, auto: bool) -> Kind:
     raise no_number(value, row, column)
 
 
+def is_text(column: Column) -> bool:
+    """Whether a column holds texts most of which differ, and neither categories nor dates.
+
+    >>> is_text(Column("0", np.array([f"sample {i}" for i in range(60)])))
+    True
+    """
+    values = present(column).tolist() if column.declared is None else []
+    all_texts = bool(values) and all(isinstance(value, str) for value in values)
+    return all_texts and _kind_of_texts(values, len(set(values))) == "text"
+
+
 def field_of(name: str, column: Column) -> Field:
     """A column as it is stored; objects that are neither text nor numbers have the kind "object".
 

@@ -181,6 +181,7 @@ class Estimator(BaseEstimator, ABC):
             int(self.random_state) if isinstance(self.random_state, Integral) else 0,
             given.get("n_inducing", 0),
             given.get("anchors", "random"),
+            given.get("texts", ()),
         )
 
     def _bound_kernel(self, kernel: Kernel | None, default: Kernel, data: Data) -> Kernel:

@@ -25,6 +25,8 @@ class Stacked:
     """What estimators of a stack tell about its members."""
 
     plan: Sequence[str] | None
+    texts: Any
+    for_texts: ClassVar[str] = "give a data frame with a column of texts"
 
     @property
     def _stack(self) -> StackModel:
@@ -36,6 +38,8 @@ class Stacked:
         plan = None if self.plan is None else list(self.plan)
         if plan is not None and (isinstance(self.plan, str) or not plan or len(set(plan)) < len(plan)):
             raise InputError(f"plan must be a list of different names of candidates, as in plan_, got {self.plan!r}")
+        if isinstance(self.texts, str) and self.texts != "auto":
+            raise InputError(f"texts must be 'auto' or a list of columns, got {self.texts!r}: write [{self.texts!r}]")
 
     @property
     def leaderboard_(self) -> Any:
@@ -91,6 +95,8 @@ class StrataRegressor(Stacked, Regressor):
         plan: names of candidates, as ``plan_`` of an earlier fit has them: these run, and no clock decides.
         missing: inputs that are NaN: "impute" fills them with what is expected, and averages predictions over what
             they may be; "raise" refuses them.
+        texts: names of the columns of text that are compared by their n-grams and words; "auto" means those most of
+            whose values differ. Others are categories.
         standardise, categorical, encoding, device, random_state, verbose: as in :class:`GPRegressor`.
 
     After ``fit``: ``leaderboard_`` (a data frame), ``explain()``, ``plan_``.
@@ -109,6 +115,7 @@ class StrataRegressor(Stacked, Regressor):
     _: KW_ONLY
     plan: Sequence[str] | None = None
     missing: Missing = "impute"
+    texts: Any = "auto"
     several_targets: ClassVar[bool] = False
     classifier: ClassVar[str] = "StrataClassifier"
 
@@ -123,7 +130,7 @@ class StrataClassifier(Stacked, Classifier):
     """Classification by the best mixture of processes and trees that a time allows.
 
     Arguments:
-        time_limit, plan, missing, standardise, categorical, encoding, device, random_state, verbose: as in
+        time_limit, plan, missing, texts, standardise, categorical, encoding, device, random_state, verbose: as in
             :class:`StrataRegressor`.
 
     After ``fit``: ``leaderboard_`` (a data frame), ``explain()``, ``plan_``.
@@ -139,6 +146,7 @@ class StrataClassifier(Stacked, Classifier):
     _: KW_ONLY
     plan: Sequence[str] | None = None
     missing: Missing = "impute"
+    texts: Any = "auto"
     classifier: ClassVar[str] = "StrataClassifier"
 
     def _recipe(self, rows: Rows) -> Recipe:

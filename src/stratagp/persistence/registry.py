@@ -26,8 +26,8 @@ from stratagp.errors import InputError, ModelFileError
 
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList)  # whose parts have any name
 _PACKAGES = ("kernels", "likelihoods", "posteriors", "layers", "models", "recipes", "estimators")
-_MODULES = "means priors parameters networks types data.encoding data.missing data.scaling linalg.interpolation"
-_MODULES += " objectives.collapsed objectives.expected objectives.heteroscedastic objectives.sites"
+_MODULES = "means priors parameters networks types data.encoding data.missing data.ngrams data.scaling"
+_MODULES += " linalg.interpolation objectives.collapsed objectives.expected objectives.heteroscedastic objectives.sites"
 _MODULES += (
     " objectives.softmax_laplace objectives.vecchia objectives.row_sites training.curvature training.lbfgs training.run"
 )

@@ -168,6 +168,8 @@ def _curve(model: BaseEstimator, X: Any, inputs: InputSummary, j: int, seed: int
     if inputs.fields[j].kind not in ("number", "date", "category"):
         return None
     is_number, column = rows.is_number(j, inner(model)), rows.column(j)
+    if is_number and inputs.fields[j].kind == "category":  # texts, which the model sees as points
+        return None
     levels = [] if is_number else rows.levels(j)
     if is_number:
         values = rows.grid(j, _GRID)

@@ -70,6 +70,7 @@ class InputOptions:
         seed: of draws of missing entries, and of anchors.
         n_anchors: how many objects stand for all of a view.
         anchors: how these are chosen.
+        ngrams: the columns of text that become points by their n-grams, or "auto".
     """
 
     name: str
@@ -83,6 +84,7 @@ class InputOptions:
     seed: int = 0
     n_anchors: int = 0
     anchors: str = "random"
+    ngrams: Any = ()
 
 
 class Inputs(ABC):

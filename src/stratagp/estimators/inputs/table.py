@@ -44,7 +44,12 @@ class TableInputs(Inputs):
         refuse_texts(X, options.texts)
         if needs_encoding(X, options.categorical):
             self.encoder = TableEncoder(
-                options.categorical, options.encoding, options.missing, name=options.name, imputes=options.can_impute
+                options.categorical,
+                options.encoding,
+                options.missing,
+                name=options.name,
+                imputes=options.can_impute,
+                texts=options.ngrams,
             ).fit(X)
             warn_of_texts(self.encoder, options.view_kernels)
             estimator.n_features_in_ = len(self.encoder.is_categorical)
