@@ -17,6 +17,7 @@ from stratagp.recipes.boosted_mean import BoostedMeanRecipe
 from stratagp.recipes.choose import EXACT_ROWS
 from stratagp.recipes.classes import ClassRecipe
 from stratagp.recipes.exact import ExactRecipe
+from stratagp.recipes.outliers import OutliersRecipe, found_outliers
 from stratagp.recipes.spread import SpreadRecipe
 from stratagp.recipes.tree_classes import TreeClassesRecipe
 from stratagp.recipes.trees import Kind, TreesRecipe
@@ -90,7 +91,23 @@ def of_numbers(
         found.insert(1, few)
     if every or x.shape[1] <= _FEW_COLUMNS:
         found.append(Candidate("linear and Matérn 3/2", _plain(_with_line, many), "a straight line with bends"))
-    return [*_of_warped(y.numpy(), origin, every, many), *found]
+    odd = found_outliers(Data(x, y[:, None]), seed=0)
+    apart = _with_outliers(many) if every or odd.any() else []
+    return [*apart, *_of_warped(y.numpy()[~odd], origin, every, many), *found]
+
+
+def _with_outliers(many: bool) -> list[Candidate]:
+    """Candidates for targets of which a few are gross mistakes."""
+    smooth = _noisy(_matern(2.5), many)
+    why = "some targets far from what others of their kind suggest"
+    return [
+        Candidate("outliers apart, Matérn 5/2", lambda rows: OutliersRecipe(smooth(rows)), f"a smooth function, {why}"),
+        replace(
+            _trees("boosting", f"steps and interactions, {why}"),
+            name="outliers apart, boosted trees",
+            make=lambda rows: OutliersRecipe(TreesRecipe("boosting")),
+        ),
+    ]
 
 
 def _trees(kind: Kind, why: str) -> Candidate:
