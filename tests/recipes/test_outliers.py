@@ -10,8 +10,6 @@ from stratagp.models.observations import Data
 from stratagp.recipes.base import FitContext
 from stratagp.recipes.exact import ExactRecipe
 from stratagp.recipes.outliers import OutliersRecipe, found_outliers, may_have_outliers
-from stratagp.recipes.stack import StackRecipe
-from stratagp.testing import check_recipe
 from stratagp.testing.recipe import toy_rows
 
 
@@ -78,13 +76,16 @@ def test_skewed_amounts_are_not_mistakes():
     assert found_outliers(Data(torch.from_numpy(X), torch.from_numpy(y)[:, None]), seed=0).sum() == 0
 
 
-def test_the_contract():
+def test_density_quantiles_and_mean_agree():
     rows = toy_rows()
-    rows.data.y[20] = 1000.0
-    model = check_recipe(OutliersRecipe(ExactRecipe(k.RBF(ard=2))), rows)
-    plain = toy_rows()
-    kept = torch.arange(len(plain.data)) != 20
-    assert model.function(plain.data.x[kept])[:, 0] == pytest.approx(plain.data.y[kept][:, 0].numpy(), abs=0.5)
+    rows.data.y[20] = 30.0
+    model = OutliersRecipe(ExactRecipe(k.RBF(ard=2))).fit(rows, FitContext())
+    found, y, h = model.predictive(rows.data.x[:7]), rows.data.y[:7].numpy(), 1e-5
+    assert found.cdf(found.quantile([0.9])[0]) == pytest.approx(np.full((7, 1), 0.9), abs=1e-6)
+    slope = (found.cdf(y + h) - found.cdf(y - h)) / (2 * h)
+    assert np.exp(found.log_density(y)) == pytest.approx(slope, rel=1e-5)
+    assert found.mean == pytest.approx(model.function(rows.data.x[:7]), abs=1e-12)  # mistakes do not move it
+    assert (found.var > model.predictive(rows.data.x[:7], "f").var).all()
 
 
 def test_draws_know_the_share_of_mistakes():
@@ -96,6 +97,6 @@ def test_draws_know_the_share_of_mistakes():
 
 
 def test_a_plan_may_name_it_without_any_outlier():
-    rows = toy_rows()
-    model = StackRecipe(plan=["outliers apart, Matérn 5/2"]).fit(rows, FitContext())
-    assert np.isfinite(model.board[0].density)
+    X, y = table(60)
+    model = StrataRegressor(plan=["outliers apart, Matérn 5/2"], random_state=0).fit(X, y)
+    assert np.isfinite(model.leaderboard_.density[0])

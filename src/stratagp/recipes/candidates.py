@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.kernels import RBF, Kernel, Linear, Matern
-from stratagp.models.warps import Asinh, Chosen, Log, NormalScores
+from stratagp.models.warps import Asinh, Chosen, Log, Logit, NormalScores
 from stratagp.recipes import choose
 from stratagp.recipes.base import Data, Recipe, Rows
 from stratagp.recipes.boosted_mean import BoostedMeanRecipe
@@ -34,7 +34,7 @@ _NAMES: dict[Kind, str] = {"boosting": "boosted trees", "extra trees": "extra tr
 
 Make = Callable[[Rows], Recipe]
 InputsOf = Callable[[Data], NormalScores | Chosen]
-WarpOf = Callable[[Float[np.ndarray, " n"]], Log | Asinh]
+WarpOf = Callable[[Float[np.ndarray, " n"]], Log | Logit | Asinh]
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,18 @@ class Candidate:
 
 
 def of_numbers(
-    x: Float[Tensor, "n d"], y: Float[Tensor, " n"], origin: float | None, every: bool = False
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, " n"],
+    origin: float | None,
+    every: bool = False,
+    one: float | None = None,
 ) -> list[Candidate]:
     """Candidates for one target, the most promising first.
 
     Arguments:
         origin: where zero is among standardised targets, if all targets are above it.
         every: whether to offer those too that columns and targets do not ask for.
+        one: where one is among standardised targets, if all targets lie between zero and one.
     """
     smooth, rough = "a smooth function", "a function with steps and corners"
     varies, many = "and noise that differs between rows", len(x) > EXACT_ROWS
@@ -93,7 +98,14 @@ def of_numbers(
         found.append(Candidate("linear and Matérn 3/2", _plain(_with_line, many), "a straight line with bends"))
     odd = found_outliers(Data(x, y[:, None]), seed=0)
     apart = _with_outliers(many) if every or odd.any() else []
-    return [*apart, *_of_warped(y.numpy()[~odd], origin, every, many), *found]
+    shares = [] if origin is None or one is None else [_of_shares(origin, one, many)]
+    return [*apart, *shares, *_of_warped(y.numpy()[~odd], origin, every, many), *found]
+
+
+def _of_shares(zero: float, one: float, many: bool) -> Candidate:
+    """The candidate for targets strictly between zero and one."""
+    warp: WarpOf = lambda y: Logit.learnt(y, zero, one)  # noqa: E731
+    return Candidate("log odds, Matérn 5/2", _noisy(_matern(2.5), many), "shares between 0 and 1", warp=warp)
 
 
 def _with_outliers(many: bool) -> list[Candidate]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.kernels import Matern
@@ -20,7 +19,7 @@ from stratagp.recipes.exact import ExactRecipe
 from stratagp.recipes.search import Search
 
 _FAR = 10.0  # robust deviations from the median: without such a target nothing is looked for
-_ODD = 5.0  # robust deviations of an error, of bent targets
+_ODD = 7.0  # robust deviations of an error, of bent targets: log-normal amounts reach 6
 _MOST = 0.05  # of the rows: more of them are tails, not mistakes
 _PILOT = 400  # rows that tell what is expected of the others
 _NORMAL = 1.4826  # a deviation in units of the median of absolute errors, if errors are normal
@@ -81,23 +80,32 @@ def may_have_outliers(y: Float[np.ndarray, " n"]) -> bool:
 
 
 def found_outliers(data: Data, seed: int) -> Bool[np.ndarray, " n"]:
-    """Which targets are far from what a process of other rows says, both of bent targets; none if they are many."""
+    """Which targets are far from what a process of other rows says, both of bent targets; none if they are many.
+
+    Mistakes spoil what is said of rows near them, so a second process, of the other rows, has the last word.
+    """
     y, none = data.y[:, 0].numpy(), np.zeros(len(data), dtype=bool)
     if not may_have_outliers(y):
         return none
-    bent = torch.from_numpy(Asinh.learnt(y).forward(y))
-    errors = _errors(Data(data.x, bent[:, None]), seed)
-    centred = errors - np.median(errors)
-    odd = np.abs(centred) > _ODD * _NORMAL * max(float(np.median(np.abs(centred))), 1e-6)
-    return odd if odd.mean() <= _MOST else none
+    bent = Data(data.x, torch.from_numpy(Asinh.learnt(y).forward(y))[:, None])
+    odd = _odd(_errors(bent, none, seed))
+    if not 0 < odd.mean() <= _MOST:
+        return none
+    return odd & _odd(_errors(bent, odd, seed))
 
 
-def _errors(data: Data, seed: int) -> Float[np.ndarray, " n"]:
+def _odd(errors: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+    """Which errors are far from the others."""
+    distances = np.abs(errors - np.median(errors))
+    return distances > _ODD * _NORMAL * max(float(np.median(distances)), 1e-6)
+
+
+def _errors(data: Data, unseen: Bool[np.ndarray, " n"], seed: int) -> Float[np.ndarray, " n"]:
     """Of each target, predicted from some of the other rows by a process that is quick to learn."""
-    chosen = some_rows(len(data), _PILOT, seed)
-    pilot = data.take(chosen)
+    seen = torch.from_numpy(~unseen).nonzero()[:, 0]
+    chosen = seen[some_rows(len(seen), _PILOT, seed)]
     recipe = ExactRecipe(Matern(nu=1.5, ard=data.x.shape[1]), search=Search(n_restarts=0))
-    model = recipe.fit(Rows(pilot), FitContext(seed))
-    said: Tensor = torch.from_numpy(model.function(data.x)[:, 0])
+    model = recipe.fit(Rows(data.take(chosen)), FitContext(seed))
+    said = torch.from_numpy(model.function(data.x)[:, 0])
     said[chosen] = torch.from_numpy(model.leave_one_out()[0][:, 0])
     return (data.y[:, 0] - said).numpy()
