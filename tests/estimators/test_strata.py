@@ -73,6 +73,20 @@ def test_a_skewed_positive_target_is_learnt_by_its_log(tmp_path):
     assert model.predict([[0.5]])[0] == pytest.approx(np.exp(1 + 0.02), rel=0.1)
 
 
+def test_shares_are_learnt_by_their_log_odds():
+    random = np.random.default_rng(7)
+    X = random.uniform(-1, 1, (120, 1))
+    y = 1 / (1 + np.exp(-(4 * X[:, 0] + 2 + 0.5 * random.normal(size=120))))
+    model = StrataRegressor(plan=["log odds, Matérn 5/2", "squared exponential"], random_state=0).fit(X[:90], y[:90])
+    assert model.leaderboard_.candidate[0] == "log odds, Matérn 5/2"
+    truth = 1 / (1 + np.exp(-(4 * X[90:, 0] + 2)))
+    assert np.abs(model.predict(X[90:]) - truth).max() < 0.1
+    odds = StrataRegressor(plan=["log odds, Matérn 5/2"], random_state=0).fit(X[:90], y[:90])
+    assert odds.log_density(X[:2], [-0.1, 1.1]).tolist() == [-np.inf, -np.inf]
+    with pytest.raises(InputError, match="for these rows there are"):  # two is no share
+        StrataRegressor(plan=["log odds, Matérn 5/2"], random_state=0).fit(X[:90], y[:90] + 1)
+
+
 def test_classes_and_missing_inputs():
     random = np.random.default_rng(2)
     X = random.normal(size=(120, 3))

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
-from stratagp.models.warps import Asinh, Log, NormalScores
+from stratagp.models.warps import Asinh, Log, Logit, NormalScores
 from stratagp.predictive import LocationScale
 from stratagp.predictive.warped import Warped
 
@@ -21,6 +21,28 @@ def test_slope_and_inverse(name):
     assert warp.inverse(warp.forward(y)) == pytest.approx(y, rel=1e-12)
     assert warp.forward(Y).mean() == pytest.approx(0, abs=1e-12)
     assert warp.forward(Y).std() == pytest.approx(1, rel=1e-12)
+
+
+def test_slope_and_inverse_of_shares():
+    y, h = np.array([0.02, 0.3, 0.97]), 1e-7
+    warp = Logit.learnt(3 * y - 1, -1.0, 2.0)  # in other units
+    at = 3 * y - 1
+    slope = (warp.forward(at + h) - warp.forward(at - h)) / (2 * h)
+    assert warp.log_slope(at) == pytest.approx(np.log(slope), abs=1e-5)
+    assert warp.inverse(warp.forward(at)) == pytest.approx(at, rel=1e-12)
+    assert warp.forward(at).std() == pytest.approx(1, rel=1e-12)
+
+
+def test_a_gaussian_log_odds_is_a_share():
+    found, y = Warped(gaussian(0.3, 0.5), Logit(0.0, 1.0, 0.0, 1.0)), np.linspace(0, 1, 4001)[1:-1]
+    each = Warped(LocationScale(np.full((1, 3999, 1), 0.3), np.full((1, 3999, 1), 0.5), np.zeros(1)), found.warp)
+    density = np.exp(each.log_density(y[:, None])[:, 0])
+    assert np.trapezoid(density, y) == pytest.approx(1, abs=1e-6)
+    assert np.trapezoid(y * density, y) == pytest.approx(found.mean.item(), abs=1e-3)
+    outside = np.array([[-0.1], [0.0], [1.0], [1.2]])
+    four = Warped(LocationScale(np.zeros((1, 4, 1)), np.ones((1, 4, 1)), np.zeros(1)), found.warp)
+    assert four.cdf(outside)[:, 0].tolist() == [0, 0, 1, 1]
+    assert (four.log_density(outside) == -np.inf).all()
 
 
 def gaussian(mean, var):

@@ -122,7 +122,9 @@ class StrataRegressor(Stacked, Regressor):
     def _recipe(self, rows: Rows) -> Recipe:
         origin = float(-self.scale_.mean[0] / self.scale_.scale[0])
         above = bool((rows.data.y > origin + 1e-9).all())
-        return StackRecipe(self.time_limit, origin if above else None, self.plan)
+        one = float(origin + 1 / self.scale_.scale[0])
+        shares = above and bool((rows.data.y < one - 1e-9).all())
+        return StackRecipe(self.time_limit, origin if above else None, self.plan, one if shares else None)
 
 
 @dataclass(eq=False, repr=False)

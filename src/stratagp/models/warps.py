@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.special import ndtri
+from scipy.special import expit, logit, ndtri
 from torch import Tensor
 
 _KNOTS = 64  # of the function of a column
@@ -47,6 +47,44 @@ class Log:
     def log_slope(self, y: np.ndarray) -> np.ndarray:
         """``−log(y − origin) − log scale``."""
         return -np.log(y - self.origin) - np.log(self.scale)
+
+
+@dataclass(frozen=True)
+class Logit:
+    """``g(y) = (log(s/(1 − s)) − shift)/scale`` with ``s = (y − low)/(high − low)``: shares between two bounds.
+
+    >>> share = Logit.learnt(np.array([0.2, 0.5, 0.8]), 0.0, 1.0)
+    >>> share.inverse(np.array([0.0])).tolist()
+    [0.5]
+    """
+
+    low: float
+    high: float
+    shift: float
+    scale: float
+
+    @staticmethod
+    def learnt(y: Float[np.ndarray, " n"], low: float, high: float) -> Logit:
+        """The one that standardises the log odds of targets."""
+        odds = logit((y - low) / (high - low))
+        return Logit(low, high, float(odds.mean()), float(odds.std()) or 1.0)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """What targets lie between."""
+        return self.low, self.high
+
+    def forward(self, y: np.ndarray) -> np.ndarray:
+        """``g(y)``."""
+        return (np.log(y - self.low) - np.log(self.high - y) - self.shift) / self.scale
+
+    def inverse(self, z: np.ndarray) -> np.ndarray:
+        """``low + (high − low) σ(shift + scale z)``."""
+        return self.low + (self.high - self.low) * expit(self.shift + self.scale * z)
+
+    def log_slope(self, y: np.ndarray) -> np.ndarray:
+        """``log(high − low) − log(y − low) − log(high − y) − log scale``."""
+        return np.log(self.high - self.low) - np.log(y - self.low) - np.log(self.high - y) - np.log(self.scale)
 
 
 @dataclass(frozen=True)

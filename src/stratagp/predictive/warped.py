@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.special import ndtr
 
 from stratagp.predictive.base import Predictive
@@ -82,20 +82,22 @@ class Warped(Predictive):
         return np.tensordot(weights, (values - self.mean) ** 2, 1)
 
     def cdf(self, y: Float[np.ndarray, "n q"]) -> Float[np.ndarray, "n q"]:
-        """``P(Z ≤ g(y))``; 0 below the support."""
-        inside = y > self.support[0]
-        return np.where(inside, self.base.cdf(self.warp.forward(self._possible(y))), 0.0)
+        """``P(Z ≤ g(y))``; 0 below the support, and 1 above."""
+        outside = np.where(y <= self.support[0], 0.0, 1.0)
+        return np.where(self._is_inside(y), self.base.cdf(self.warp.forward(self._possible(y))), outside)
 
     def log_density(self, y: Float[np.ndarray, "n q"]) -> Float[np.ndarray, "n q"]:
-        """``log p(g(y)) + log g'(y)``; −∞ below the support."""
-        inside, possible = y > self.support[0], self._possible(y)
-        return np.where(
-            inside, self.base.log_density(self.warp.forward(possible)) + self.warp.log_slope(possible), -np.inf
-        )
+        """``log p(g(y)) + log g'(y)``; −∞ outside the support."""
+        possible = self._possible(y)
+        found = self.base.log_density(self.warp.forward(possible)) + self.warp.log_slope(possible)
+        return np.where(self._is_inside(y), found, -np.inf)
+
+    def _is_inside(self, y: Float[np.ndarray, "n q"]) -> Bool[np.ndarray, "n q"]:
+        return (y > self.support[0]) & (y < self.support[1])
 
     def _possible(self, y: Float[np.ndarray, "n q"]) -> Float[np.ndarray, "n q"]:
-        """Targets, with a possible one in place of each that lies below the support."""
-        return np.where(y > self.support[0], y, self.warp.inverse(np.zeros_like(y)))
+        """Targets, with a possible one in place of each that lies outside the support."""
+        return np.where(self._is_inside(y), y, self.warp.inverse(np.zeros_like(y)))
 
     def quantile(self, levels: Sequence[float]) -> Float[np.ndarray, "l n q"]:
         """``g⁻¹`` of the quantiles of ``Z``."""

@@ -10,13 +10,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.kernels import RBF, Kernel, Linear, Matern
-from stratagp.models.warps import Asinh, Chosen, Log, NormalScores
+from stratagp.models.warps import Asinh, Chosen, Log, Logit, NormalScores
 from stratagp.recipes import choose
 from stratagp.recipes.base import Data, Recipe, Rows
 from stratagp.recipes.boosted_mean import BoostedMeanRecipe
 from stratagp.recipes.choose import EXACT_ROWS
 from stratagp.recipes.classes import ClassRecipe
 from stratagp.recipes.exact import ExactRecipe
+from stratagp.recipes.outliers import OutliersRecipe, found_outliers
 from stratagp.recipes.spread import SpreadRecipe
 from stratagp.recipes.tree_classes import TreeClassesRecipe
 from stratagp.recipes.trees import Kind, TreesRecipe
@@ -33,7 +34,7 @@ _NAMES: dict[Kind, str] = {"boosting": "boosted trees", "extra trees": "extra tr
 
 Make = Callable[[Rows], Recipe]
 InputsOf = Callable[[Data], NormalScores | Chosen]
-WarpOf = Callable[[Float[np.ndarray, " n"]], Log | Asinh]
+WarpOf = Callable[[Float[np.ndarray, " n"]], Log | Logit | Asinh]
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,18 @@ class Candidate:
 
 
 def of_numbers(
-    x: Float[Tensor, "n d"], y: Float[Tensor, " n"], origin: float | None, every: bool = False
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, " n"],
+    origin: float | None,
+    every: bool = False,
+    one: float | None = None,
 ) -> list[Candidate]:
     """Candidates for one target, the most promising first.
 
     Arguments:
         origin: where zero is among standardised targets, if all targets are above it.
         every: whether to offer those too that columns and targets do not ask for.
+        one: where one is among standardised targets, if all targets lie between zero and one.
     """
     smooth, rough = "a smooth function", "a function with steps and corners"
     varies, many = "and noise that differs between rows", len(x) > EXACT_ROWS
@@ -90,7 +96,30 @@ def of_numbers(
         found.insert(1, few)
     if every or x.shape[1] <= _FEW_COLUMNS:
         found.append(Candidate("linear and Matérn 3/2", _plain(_with_line, many), "a straight line with bends"))
-    return [*_of_warped(y.numpy(), origin, every, many), *found]
+    odd = found_outliers(Data(x, y[:, None]), seed=0)
+    apart = _with_outliers(many) if every or odd.any() else []
+    shares = [] if origin is None or one is None else [_of_shares(origin, one, many)]
+    return [*apart, *shares, *_of_warped(y.numpy()[~odd], origin, every, many), *found]
+
+
+def _of_shares(zero: float, one: float, many: bool) -> Candidate:
+    """The candidate for targets strictly between zero and one."""
+    warp: WarpOf = lambda y: Logit.learnt(y, zero, one)  # noqa: E731
+    return Candidate("log odds, Matérn 5/2", _noisy(_matern(2.5), many), "shares between 0 and 1", warp=warp)
+
+
+def _with_outliers(many: bool) -> list[Candidate]:
+    """Candidates for targets of which a few are gross mistakes."""
+    smooth = _noisy(_matern(2.5), many)
+    why = "some targets far from what others of their kind suggest"
+    return [
+        Candidate("outliers apart, Matérn 5/2", lambda rows: OutliersRecipe(smooth(rows)), f"a smooth function, {why}"),
+        replace(
+            _trees("boosting", f"steps and interactions, {why}"),
+            name="outliers apart, boosted trees",
+            make=lambda rows: OutliersRecipe(TreesRecipe("boosting")),
+        ),
+    ]
 
 
 def _trees(kind: Kind, why: str) -> Candidate:
