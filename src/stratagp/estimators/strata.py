@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from stratagp.errors import InputError, NoAttributeError
@@ -120,11 +121,10 @@ class StrataRegressor(Stacked, Regressor):
     classifier: ClassVar[str] = "StrataClassifier"
 
     def _recipe(self, rows: Rows) -> Recipe:
-        origin = float(-self.scale_.mean[0] / self.scale_.scale[0])
-        above = bool((rows.data.y > origin + 1e-9).all())
-        one = float(origin + 1 / self.scale_.scale[0])
-        shares = above and bool((rows.data.y < one - 1e-9).all())
-        return StackRecipe(self.time_limit, origin if above else None, self.plan, one if shares else None)
+        zero, one = ((bound - self.scale_.mean[0]) / self.scale_.scale[0] for bound in (0.0, 1.0))
+        low = float(zero) if (rows.data.y > zero + 1e-9).all() else -np.inf
+        high = float(one) if low > -np.inf and (rows.data.y < one - 1e-9).all() else np.inf
+        return StackRecipe(self.time_limit, (low, high), self.plan)
 
 
 @dataclass(eq=False, repr=False)
@@ -152,4 +152,4 @@ class StrataClassifier(Stacked, Classifier):
     classifier: ClassVar[str] = "StrataClassifier"
 
     def _recipe(self, rows: Rows) -> Recipe:
-        return StackRecipe(self.time_limit, None, self.plan)
+        return StackRecipe(self.time_limit, plan=self.plan)

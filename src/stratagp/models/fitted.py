@@ -109,3 +109,24 @@ class Fitted(ABC):
         raise InputError(
             "leave_one_out is for GPRegressor with inference='exact' or 'vecchia' and noise that does not vary"
         )
+
+
+@dataclass
+class Around(Fitted):
+    """A model that changes what another one says.
+
+    Arguments:
+        model: the other one, which holds the learnt values.
+    """
+
+    model: Fitted
+
+    @property
+    def module(self) -> Parameterised:
+        """That of the model."""
+        return self.model.module
+
+    @property
+    def points(self) -> Any:
+        """The rows that the model has learnt from."""
+        return self.model.points

@@ -10,8 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from stratagp.models.fitted import Fitted
-from stratagp.parameterised import Parameterised
+from stratagp.models.fitted import Around
 from stratagp.predictive import InUnits, LocationScale, Predictive, mixture
 from stratagp.predictive.mixture import Spliced
 from stratagp.types import PointsLike
@@ -20,7 +19,7 @@ _DOF = 3.0  # of mistakes, whose size few rows tell
 
 
 @dataclass
-class OutliersModel(Fitted):
+class OutliersModel(Around):
     """``p(y | x) = (1 − share) p₀(y | x) + share · t₃(m₀(x), width²)``, where ``p₀`` is learnt from most rows.
 
     Both parts have the same mean, so that mistakes widen a prediction and do not move it; ``of="f"`` asks about the
@@ -35,23 +34,12 @@ class OutliersModel(Fitted):
         kept: which of them the model has learnt from.
     """
 
-    model: Fitted
     shift: float
     scale: float
     share: float
     width: float
     rows: Float[Tensor, "n d"] = field(repr=False)
     kept: Bool[Tensor, " n"] = field(repr=False)
-
-    @property
-    def module(self) -> Parameterised:
-        """That of the model."""
-        return self.model.module
-
-    @property
-    def points(self) -> Any:
-        """The rows that the model has learnt from."""
-        return self.model.points
 
     def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
         """The score of the model, of the rows that were kept."""

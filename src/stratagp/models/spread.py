@@ -11,9 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import UnsupportedError
-from stratagp.models.fitted import Fitted, Learnt
+from stratagp.models.fitted import Around
 from stratagp.models.forest import Forest
-from stratagp.parameterised import Parameterised
 from stratagp.predictive import LocationScale
 from stratagp.types import PointsLike
 
@@ -55,7 +54,7 @@ class Spread:
 
 
 @dataclass
-class SpreadModel(Fitted):
+class SpreadModel(Around):
     """A model whose variances are multiplied by ``v(x)``, with a Gaussian or Student-t shape.
 
     ``y ~ t_ν(m(x), v(x) s²(x))`` for a model that says ``N(m(x), s²(x))``.
@@ -67,23 +66,10 @@ class SpreadModel(Fitted):
         held_out_mean, held_out_var: mean and variance of each training row from other rows.
     """
 
-    model: Fitted
     spread: Spread
     y: Float[Tensor, "n 1"] = field(repr=False)
     held_out_mean: Float[Tensor, " n"] = field(repr=False)
     held_out_var: Float[Tensor, " n"] = field(repr=False)
-    learnt: Learnt | None = None
-    result: Any = None
-
-    @property
-    def module(self) -> Parameterised:
-        """That of the model."""
-        return self.model.module
-
-    @property
-    def points(self) -> Any:
-        """The training rows."""
-        return self.model.points
 
     def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
         """The score of the model; or the density of all rows, each predicted from others."""

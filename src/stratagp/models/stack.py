@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from stratagp.errors import InputError
 from stratagp.models.fitted import Fitted
-from stratagp.models.warps import Asinh, Chosen, Log, Logit, NormalScores
+from stratagp.models.warps import Chosen, NormalScores, Warp
 from stratagp.parameterised import Parameterised
 from stratagp.predictive import Classes, Predictive, mixture, narrowed
 from stratagp.predictive.warped import Warped
@@ -57,7 +57,7 @@ class Member:
     why: str
     fitted: Fitted
     inputs: NormalScores | Chosen | None = None
-    warp: Log | Logit | Asinh | None = None
+    warp: Warp | None = None
     width: float = 1.0
 
     def predictive(self, x: Any, of: str = "y") -> Predictive | Classes:

@@ -127,6 +127,9 @@ class Asinh:
         return -0.5 * np.log((y - self.centre) ** 2 + self.width**2) - np.log(self.scale)
 
 
+Warp = Log | Logit | Asinh
+
+
 @dataclass(frozen=True)
 class NormalScores:
     """Columns through increasing functions that make them normal: lines between 64 quantiles, straight beyond.

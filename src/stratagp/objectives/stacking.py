@@ -42,8 +42,8 @@ def stacked(log_density: Float[np.ndarray, "n k w"], widths: Sequence[float]) ->
     """Weights of the members, and the one width of all of them, that maximise the density of the mixture.
 
     A mixture of models that are each as wide as they should be is too wide (Gneiting and Ranjan 2013), so all of them
-    are made narrower by the same factor: their spread-adjusted linear pool. A prior that
-    weighs as much as a dozen rows holds the factor near 1.
+    are made narrower by the same factor: their spread-adjusted linear pool. A prior that weighs as much as a dozen
+    rows holds the factor near 1.
 
     Arguments:
         log_density: of each row, by each model, at each of the widths.

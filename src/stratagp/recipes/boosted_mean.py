@@ -41,7 +41,7 @@ class BoostedMeanRecipe(Recipe):
 
     def again(self, before: Fitted, rows: Rows, context: FitContext) -> BoostedMeanModel:
         """New forests, and the process from where it ended."""
-        return self._learnt(rows, context, before.process if isinstance(before, BoostedMeanModel) else None)
+        return self._learnt(rows, context, before.model if isinstance(before, BoostedMeanModel) else None)
 
     def _learnt(self, rows: Rows, context: FitContext, before: Fitted | None) -> BoostedMeanModel:
         found = forests_of_numbers(numbers_of(rows, context), "boosting", context.seed, self.leaves)
@@ -51,5 +51,4 @@ class BoostedMeanRecipe(Recipe):
         residuals = replace(rows, data=replace(rows.data, y=left / scale))
         recipe = self.process if isinstance(self.process, Recipe) else self.process(residuals)
         model = recipe.fit(residuals, context) if before is None else recipe.again(before, residuals, context)
-        result = vars(model).get("result")
-        return BoostedMeanModel(found.forest, model, scale, mean[:, 0], model.learnt, result)
+        return BoostedMeanModel(model, found.forest, scale, mean[:, 0])

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.kernels import RBF, Kernel, Linear, Matern
-from stratagp.models.warps import Asinh, Chosen, Log, Logit, NormalScores
+from stratagp.models.warps import Asinh, Chosen, Log, Logit, NormalScores, Warp
 from stratagp.recipes import choose
 from stratagp.recipes.base import Data, Recipe, Rows
 from stratagp.recipes.boosted_mean import BoostedMeanRecipe
@@ -32,9 +32,10 @@ _FEW_COLUMNS = 30  # up to which a linear part is tried
 _MOST_CHOSEN = 10  # columns of a process that sees those alone which trees find relevant
 _NAMES: dict[Kind, str] = {"boosting": "boosted trees", "extra trees": "extra trees"}
 
+ANYWHERE = (-np.inf, np.inf)
 Make = Callable[[Rows], Recipe]
 InputsOf = Callable[[Data], NormalScores | Chosen]
-WarpOf = Callable[[Float[np.ndarray, " n"]], Log | Logit | Asinh]
+WarpOf = Callable[[Float[np.ndarray, " n"]], Warp]
 
 
 @dataclass(frozen=True)
@@ -62,16 +63,14 @@ class Candidate:
 def of_numbers(
     x: Float[Tensor, "n d"],
     y: Float[Tensor, " n"],
-    origin: float | None,
+    support: tuple[float, float] = ANYWHERE,
     every: bool = False,
-    one: float | None = None,
 ) -> list[Candidate]:
     """Candidates for one target, the most promising first.
 
     Arguments:
-        origin: where zero is among standardised targets, if all targets are above it.
+        support: what targets lie between; strictly, where an end is finite.
         every: whether to offer those too that columns and targets do not ask for.
-        one: where one is among standardised targets, if all targets lie between zero and one.
     """
     smooth, rough = "a smooth function", "a function with steps and corners"
     varies, many = "and noise that differs between rows", len(x) > EXACT_ROWS
@@ -98,13 +97,13 @@ def of_numbers(
         found.append(Candidate("linear and Matérn 3/2", _plain(_with_line, many), "a straight line with bends"))
     odd = found_outliers(Data(x, y[:, None]), seed=0)
     apart = _with_outliers(many) if every or odd.any() else []
-    shares = [] if origin is None or one is None else [_of_shares(origin, one, many)]
-    return [*apart, *shares, *_of_warped(y.numpy()[~odd], origin, every, many), *found]
+    shares = [_of_shares(*support, many)] if np.isfinite(support).all() else []
+    return [*apart, *shares, *_of_warped(y.numpy()[~odd], support[0], every, many), *found]
 
 
-def _of_shares(zero: float, one: float, many: bool) -> Candidate:
-    """The candidate for targets strictly between zero and one."""
-    warp: WarpOf = lambda y: Logit.learnt(y, zero, one)  # noqa: E731
+def _of_shares(low: float, high: float, many: bool) -> Candidate:
+    """The candidate for targets strictly between two bounds."""
+    warp: WarpOf = lambda y: Logit.learnt(y, low, high)  # noqa: E731
     return Candidate("log odds, Matérn 5/2", _noisy(_matern(2.5), many), "shares between 0 and 1", warp=warp)
 
 
@@ -126,13 +125,14 @@ def _trees(kind: Kind, why: str) -> Candidate:
     return Candidate(_NAMES[kind], lambda rows: TreesRecipe(kind), why, process=False)
 
 
-def _of_warped(y: Float[np.ndarray, " n"], origin: float | None, every: bool, many: bool) -> list[Candidate]:
+def _of_warped(y: Float[np.ndarray, " n"], low: float, every: bool, many: bool) -> list[Candidate]:
     """Candidates for a target with long tails."""
     found, z = [], (y - y.mean()) / (y.std() or 1.0)
-    skewed = origin is not None and np.mean(z**3) > _SKEWED
+    positive = np.isfinite(low)
+    skewed = positive and np.mean(z**3) > _SKEWED
     smooth = _noisy(_matern(2.5), many)
-    if origin is not None and (skewed or every):
-        warp: WarpOf = lambda y: Log.learnt(y, origin)  # noqa: E731
+    if positive and (skewed or every):
+        warp: WarpOf = lambda y: Log.learnt(y, low)  # noqa: E731
         trees = replace(_trees("boosting", "effects that multiply, in steps"), name="log target, boosted trees")
         found += [Candidate("log target, Matérn 5/2", smooth, "effects that multiply", warp=warp)]
         found += [replace(trees, warp=warp)]

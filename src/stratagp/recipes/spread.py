@@ -52,9 +52,7 @@ class SpreadRecipe(Recipe):
         table = numbers_of(rows, context)
         mean, var = (each[:, 0] for each in model.leave_one_out())
         spread, wide = spread_of(table, mean, var, context.seed, sees_mean=False)
-        result = vars(model).get("result")
-        held_out = torch.from_numpy(mean.copy()), torch.from_numpy(wide)
-        return SpreadModel(model, spread, rows.data.y, *held_out, model.learnt, result)
+        return SpreadModel(model, spread, rows.data.y, torch.from_numpy(mean.copy()), torch.from_numpy(wide))
 
 
 def gamma_loss(scores: Float[np.ndarray, "n 1"], y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from stratagp.errors import InputError, NotPositiveDefiniteError
 from stratagp.models.stack import Entry, Member, StackModel
-from stratagp.models.warps import Asinh, Chosen, Log, Logit, NormalScores
+from stratagp.models.warps import Chosen, NormalScores, Warp
 from stratagp.objectives.stacking import stacked
 from stratagp.predictive import Classes, Predictive, narrowed
 from stratagp.recipes import candidates
@@ -49,15 +49,13 @@ class StackRecipe(Recipe):
 
     Arguments:
         seconds: that all this may take; None for no limit.
-        origin: where zero is among standardised targets, if all targets are above it; None otherwise.
+        support: what standardised targets lie between: an end is infinite where no bound is known.
         plan: names of candidates to run, in this order; None to run all that fit into the time.
-        one: where one is among standardised targets, if all targets lie between zero and one; None otherwise.
     """
 
     seconds: float | None = None
-    origin: float | None = None
+    support: tuple[float, float] = candidates.ANYWHERE
     plan: Sequence[str] | None = None
-    one: float | None = None
 
     def fit(self, rows: Rows, context: FitContext) -> StackModel:
         """Judge, weight, and learn from all rows."""
@@ -81,7 +79,7 @@ class StackRecipe(Recipe):
         if rows.n_classes:
             found = candidates.of_classes(data.x, rows.n_classes, every)
         else:
-            found = candidates.of_numbers(data.x, data.y[:, 0], self.origin, every, self.one)
+            found = candidates.of_numbers(data.x, data.y[:, 0], self.support, every)
         if self.plan is None:
             return found
         named = {each.name: each for each in found}
@@ -271,7 +269,7 @@ class _Trial:
         return sorted(full, key=lambda each: -each.density) + rest
 
 
-def _through(rows: Rows, inputs: NormalScores | Chosen | None, warp: Log | Logit | Asinh | None) -> Rows:
+def _through(rows: Rows, inputs: NormalScores | Chosen | None, warp: Warp | None) -> Rows:
     """Rows as a member sees them."""
     data = rows.data
     if inputs is not None:
