@@ -8,6 +8,7 @@ A benchmark is a script that asks for its settings, measures rows and shows them
 
 Each row is written to ``benchmarks/results/<name>.json`` as soon as it is measured; a second run measures
 only what is missing, unless ``--fresh`` asks for all. An absent peer or data set is skipped, with a word.
+``--markdown`` measures nothing and writes the tables of stored rows into the page of benchmarks.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from types import ModuleType
@@ -37,6 +38,7 @@ from datasets import DataMissing
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
+PAGE = HERE.parent / "docs" / "benchmarks.md"
 PAUSE = 0.3  # seconds before each timed call: the idle threads of another library's BLAS spin for a while
 PACKAGES = {"stratagp", "torch", "numpy", "scipy", "scikit-learn", "gpytorch", "gpflow", "lightgbm", "gpboost"}
 PEERS: dict[str, str] = {}  # the versions of other libraries that this process has asked for
@@ -202,6 +204,8 @@ class Benchmark:
         only: groups of words; a row is measured if its name, cut at commas, has a word of each group.
         folder: where the file goes.
         packages: others whose versions the figures depend on.
+        markdown: whether to measure nothing and write the tables of stored rows into the page of benchmarks, each
+            between its own two marks, which carry the name and, from the second table on, a number.
     """
 
     def __init__(
@@ -213,8 +217,9 @@ class Benchmark:
         only: Iterable[str] = (),
         folder: Path = RESULTS,
         packages: Iterable[str] = (),
+        markdown: bool = False,
     ) -> None:
-        self.name, self.quick, self.threads = name, quick, threads
+        self.name, self.quick, self.threads, self.markdown, self.shown = name, quick, threads, markdown, 0
         self.only = [set(words.split(",")) for words in only]
         self.path = folder / f"{name}{'-quick' if quick else ''}.json"
         self.console = Console(width=None if sys.stdout.isatty() else 150)
@@ -224,18 +229,18 @@ class Benchmark:
 
     @classmethod
     def from_command_line(cls, name: str, description: str | None) -> Benchmark:
-        """Read ``--quick``, ``--fresh``, ``--threads`` and ``--only``; the script's docstring becomes its help."""
+        """Read the command line; the script's docstring becomes its help."""
         parser = command_line(description)
         only = "measure rows whose names have one of these words, A,B; given twice, a word of each list"
         parser.add_argument("--only", action="append", default=[], metavar="WORDS", help=only)
         given = parser.parse_args()
-        return cls(name, given.quick, given.fresh, given.threads, given.only)
+        return cls(name, given.quick, given.fresh, given.threads, given.only, markdown=given.markdown)
 
     def _earlier_rows(self) -> dict[str, dict[str, Any]]:
         if not self.path.exists():
             return {}
         stored = json.loads(self.path.read_text())
-        if stored["environment"] == self.environment:
+        if self.markdown or stored["environment"] == self.environment:
             return stored["rows"]
         self.console.print(f"{self.path.name} holds figures of another machine or other versions: starting afresh")
         return {}
@@ -243,7 +248,7 @@ class Benchmark:
     def row(self, key: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
         """The values stored under ``key``, or else measured and stored now; None where that is impossible."""
         if key not in self._rows:
-            if not all(words & set(key.split(", ")) for words in self.only):
+            if self.markdown or not all(words & set(key.split(", ")) for words in self.only):
                 return None
             try:
                 values = measure()
@@ -279,6 +284,10 @@ class Benchmark:
 
     def show(self, title: str, rows: list[dict[str, str]], note: str = "") -> None:
         """Print rows of text as a table, with the columns of all rows in the order in which they appear."""
+        self.shown += 1
+        if self.markdown:
+            refresh(PAGE, self.name if self.shown == 1 else f"{self.name} {self.shown}", markdown_table(rows))
+            return
         table = Table(title=title, caption=note, title_justify="left", caption_justify="left")
         columns = list(dict.fromkeys(column for row in rows for column in row))
         for column in columns:
@@ -295,7 +304,22 @@ def command_line(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="small problems only, in a minute or so")
     parser.add_argument("--fresh", action="store_true", help="measure again what was measured before")
     parser.add_argument("--threads", type=int, default=2, help="for every library (default: 2)")
+    parser.add_argument("--markdown", action="store_true", help="refresh the page of benchmarks from what is stored")
     return parser
+
+
+def markdown_table(rows: Sequence[Mapping[str, str]]) -> str:
+    """Rows of text as a table of a page."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    lines = [columns, ["---"] * len(columns), *([row.get(column, "–") for column in columns] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def refresh(page: Path, subject: str, text: str) -> None:
+    """Put ``text`` between the two marks of a subject in a page."""
+    begin, end = f"<!-- {subject}: begin -->", f"<!-- {subject}: end -->"
+    before, rest = page.read_text(encoding="utf-8").split(begin)
+    page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}", encoding="utf-8")
 
 
 def environment(threads: int, packages: Iterable[str] = ()) -> dict[str, Any]:

@@ -29,13 +29,12 @@ import numpy as np
 from scipy import stats
 from sklearn.datasets import make_friedman1
 
-from harness import RESULTS, Benchmark, command_line, in_subprocess
+from harness import PAGE, RESULTS, Benchmark, command_line, in_subprocess, markdown_table, refresh
 from stratagp import GPRegressor
 from stratagp.kernels import Matern
 from stratagp.metrics import nlpd, rmse
 from stratagp.parameters import positive
 from stratagp.priors import LogNormal
-from table_report import PAGE, markdown_table, refresh
 from table_sets import TABLES, parts
 
 ROWS, LIMIT = 300, 300.0
@@ -180,7 +179,6 @@ def lines(rows: dict[str, Any], measure: str) -> list[dict[str, str]]:
 def options() -> argparse.Namespace:
     parser = command_line(__doc__)
     parser.add_argument("--only", type=lambda text: text.split(","), help=f"some of {', '.join(PRIORS)}, with commas")
-    parser.add_argument("--markdown", action="store_true", help="refresh the page of benchmarks from what is stored")
     given = parser.parse_args()
     if not set(given.only or ()) <= PRIORS.keys():
         parser.error(f"--only takes some of {', '.join(PRIORS)}")

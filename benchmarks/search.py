@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--tables", type=lambda text: text.split(","), default=NAMES, help="names, with commas")
     given = parser.parse_args()
     n, names = (300, NAMES[:1]) if given.quick else (given.rows, [name for name in given.tables if name in TABLES])
-    bench = Benchmark("search", given.quick, threads=given.threads)
+    bench = Benchmark("search", given.quick, threads=given.threads, markdown=given.markdown)
     if given.fresh:
         bench.forget(f"{name}, {n} rows, {way}" for name in names for way in ("quick", "long"))
     shown = []

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 
-from harness import HERE, in_words
+from harness import HERE, in_words, markdown_table
 from table_contestants import CONTESTANTS
 from table_scores import (
     CENTRAL,
@@ -24,7 +23,6 @@ from table_scores import (
 )
 from table_sets import TABLES, Task
 
-PAGE = HERE.parent / "docs" / "benchmarks.md"
 PICTURE = HERE.parent / "docs" / "images" / "tables.png"
 
 Lines = list[dict[str, str]]
@@ -137,16 +135,3 @@ def markdown(results: Results) -> str:
 
 def bold(lines: Lines) -> Lines:
     return [{key: f"**{cell[:-1]}**" if cell.endswith("*") else cell for key, cell in line.items()} for line in lines]
-
-
-def markdown_table(lines: Lines) -> str:
-    columns = list(dict.fromkeys(column for line in lines for column in line))
-    rows = [columns, ["---"] * len(columns), *([line.get(column, "–") for column in columns] for line in lines)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def refresh(page: Path, subject: str, text: str) -> None:
-    """Put ``text`` between the two marks of a subject in a page."""
-    begin, end = f"<!-- {subject}: begin -->", f"<!-- {subject}: end -->"
-    before, rest = page.read_text(encoding="utf-8").split(begin)
-    page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}", encoding="utf-8")

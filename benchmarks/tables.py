@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from harness import HERE, RESULTS, Benchmark, command_line, in_subprocess
+from harness import HERE, PAGE, RESULTS, Benchmark, command_line, in_subprocess, refresh
 from table_contestants import CONTESTANTS, in_form
-from table_report import PAGE, PICTURE, markdown, refresh, summary
+from table_report import PICTURE, markdown, summary
 from table_scores import Results, draw, scores
 from table_sets import TABLES, parts
 
@@ -110,7 +110,6 @@ def options() -> argparse.Namespace:
     parser.add_argument("--splits", type=int, default=10, help="how many splits of each table (default: all)")
     parser.add_argument("--tables", type=words, help="names of tables, with commas")
     parser.add_argument("--only", type=words, help="names of contestants, with commas")
-    parser.add_argument("--markdown", action="store_true", help="refresh the page of benchmarks from what is stored")
     given = parser.parse_args()
     unknown = set(given.tables or ()) - TABLES.keys() | set(given.only or ()) - {
         w for c in CONTESTANTS.values() for w in c

@@ -1,6 +1,7 @@
 """The benchmark harness, the readers of the data sets, and the agreement of contestants on their answers."""
 
 import json
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -54,6 +55,31 @@ def skip() -> None:
 
 def fail() -> None:
     raise ValueError("a broken benchmark")
+
+
+def test_pages_are_made_of_stored_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bench: Benchmark) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- trial: begin -->stale<!-- trial: end -->\n<!-- trial 2: begin --><!-- trial 2: end -->z")
+    monkeypatch.setattr(harness, "PAGE", page)
+    bench.row("one", lambda: {"n": 1})
+    again = Benchmark("trial", threads=2, folder=tmp_path, markdown=True)
+    assert again.row("one", skip) == {"n": 1}
+    assert again.row("two", skip) is None  # nothing is measured
+    again.show("First", [{"n": "1"}, {"n": "2", "more": "x"}])
+    again.show("Second", [{"m": "3"}])
+    text = page.read_text()
+    assert "| n | more |\n| --- | --- |\n| 1 | – |\n| 2 | x |" in text
+    assert text.endswith("<!-- trial 2: begin -->\n\n| m |\n| --- |\n| 3 |\n\n<!-- trial 2: end -->z")
+    assert "stale" not in text
+
+
+def test_every_mark_of_the_page_has_its_file_of_results() -> None:
+    text = harness.PAGE.read_text(encoding="utf-8")
+    names = re.findall(r"<!-- (\w+)(?: \d+)?: begin -->", text)
+    assert {"tables", "priors", "sizes", "search"} <= set(names)
+    for name in names:
+        assert text.count(f"<!-- {name}: end -->") == text.count(f"<!-- {name}: begin -->")
+        assert (harness.RESULTS / f"{name}.json").exists()
 
 
 def test_a_process_of_its_own_reports_time_and_peak_memory_of_the_call() -> None:

@@ -97,6 +97,7 @@ def test_single_models_go_by_size(rows, classes, model):
         (50_001, {}, "vecchia", ""),
         (400, {"kernel": "RBF"}, "exact", ""),
         (400, {"log": True}, "autogp", ""),
+        (400, {"likelihood": "poisson"}, "autogp", "--likelihood poisson"),
         (400, {"device": "cuda"}, "exact", ""),
     ],
 )

@@ -10,6 +10,7 @@ from scipy.stats import lognorm, skew
 
 import stratagp
 from stratagp.cli.output import Console
+from stratagp.cli.settings import Settings
 from stratagp.cli.target import check_target, is_skewed
 from tests.cli.conftest import table
 
@@ -17,7 +18,7 @@ QUICK = ("--no-report", "--test", "0", "-o", "model")
 
 
 def told(values, capsys, task="regression") -> str:
-    check_target(pd.Series(values, name="y"), task, "auto", False, Console())
+    check_target(pd.Series(values, name="y"), task, Settings("t.csv", "y"), Console())
     return capsys.readouterr().err
 
 
@@ -140,3 +141,34 @@ def test_logarithms_that_cannot_be_learnt(call, here):
     Path("many").mkdir()
     table(20).to_csv("many/a.csv", index=False)
     assert "--log needs a file that fits in memory" in call("fit", "many", "-t", "price", "--log", code=1).stderr
+
+
+def test_a_likelihood_takes_the_model_that_learns_it(call, call_json, here):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.uniform(0, 3, 80)})
+    frame["y"] = rng.poisson(np.exp(np.sin(2 * frame["x"]))) * (rng.uniform(size=80) < 0.8)
+    frame.to_csv("t.csv", index=False)
+    asked = ("--likelihood", "zero-inflated-poisson", "--epochs", "3")
+    said = call_json("fit", "t.csv", "-t", "y", *asked, *QUICK)
+    assert (said["task"], said["model"]) == ("regression", "autogp")
+    assert isinstance(stratagp.load("model").fitted_.observed, stratagp.likelihoods.ZeroInflated)
+    assert 'likelihood = "zero-inflated-poisson"' in Path("model/settings.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("poisson",),
+            "--likelihood poisson does not suit the target 'y': y must be counts 0, 1, 2, …, got 0.5 in row 0",
+        ),
+        (("poison",), "likelihood must be one of gaussian, "),
+        (("gamma", "--model", "best"), "--likelihood needs a model that learns by mini-batches, and best does not"),
+        (("gamma", "--log"), "--log is --likelihood log-normal: give one of the two"),
+        (("gamma", "--task", "classification"), "--likelihood gamma is for numbers"),
+        (("gamma", "--as", "y=category"), "--likelihood gamma is for numbers"),
+    ],
+)
+def test_likelihoods_that_cannot_be_learnt(call, here, options, message):
+    pd.DataFrame({"x": np.arange(20.0) ** 2, "y": np.arange(20) + 0.5}).to_csv("t.csv", index=False)
+    assert message in call("fit", "t.csv", "-t", "y", "--likelihood", *options, code=1).stderr

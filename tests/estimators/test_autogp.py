@@ -56,6 +56,12 @@ NEW = np.linspace(0.2, 5.8, 40)[:, None]
 TRUTH = np.sin(NEW[:, 0])
 
 
+def hurdle(law, new, rng):
+    """Counts of which a fifth is zero, the others drawn from a law without its zeros; and their expectation."""
+    some = law.ppf(law.pmf(0) + (1 - law.pmf(0)) * rng.uniform(size=200))
+    return some * (rng.uniform(size=200) < 0.8), 0.8 * new.mean() / (1 - new.pmf(0))
+
+
 def draws(name):
     """Observations of the likelihood with that name around sin x, and their expectation at ``NEW``."""
     rng = np.random.default_rng(1)
@@ -68,6 +74,15 @@ def draws(name):
         "gprn": lambda: (np.outer(F, [1.0, -2.0]) + 0.1 * rng.normal(size=(200, 2)), np.outer(TRUTH, [1.0, -2.0])),
         "poisson": lambda: (rng.poisson(rate), new),
         "negative-binomial": lambda: (rng.poisson(rate * rng.gamma(5, 0.2, size=200)), new),
+        "zero-inflated-poisson": lambda: (rng.poisson(rate) * (rng.uniform(size=200) < 0.8), 0.8 * new),
+        "zero-inflated-negative-binomial": lambda: (
+            rng.poisson(rate * rng.gamma(5, 0.2, size=200)) * (rng.uniform(size=200) < 0.8),
+            0.8 * new,
+        ),
+        "hurdle-poisson": lambda: hurdle(stats.poisson(rate), stats.poisson(new), rng),
+        "hurdle-negative-binomial": lambda: hurdle(
+            stats.nbinom(5, 5 / (5 + rate)), stats.nbinom(5, 5 / (5 + new)), rng
+        ),
         "gamma": lambda: (rate * rng.gamma(5, 0.2, size=200), new),
         "exponential": lambda: (rate * rng.exponential(size=200), new),
         "beta": lambda: (rng.beta(10 / (1 + np.exp(-F)), 10 / (1 + np.exp(F))), 1 / (1 + np.exp(-TRUTH))),
@@ -90,7 +105,7 @@ def test_every_likelihood_finds_the_expectation(name):
     assert (deviation > 0).all()
     # an exponential has a relative noise of 1, others of a third or less: 200 rows tell the mean to a tenth or so
     off = np.sqrt(np.mean((mean - truth) ** 2)) / truth.std()
-    assert off < {"exponential": 0.5, "negative-binomial": 0.35}.get(name, 0.25)
+    assert off < {"exponential": 0.5, "negative-binomial": 0.35, "hurdle-negative-binomial": 0.35}.get(name, 0.25)
     low, middle, high = np.moveaxis(gp.predict_quantiles(NEW, [0.05, 0.5, 0.95]), 1, 0)
     assert (low <= middle).all()
     assert (middle <= high).all()

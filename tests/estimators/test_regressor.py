@@ -313,7 +313,7 @@ def test_auto_says_what_it_chose_and_why(caplog):
     assert gp.inference_reason_ == "60 rows are at most 4,000: the exact process, in less than 1 s on two cores"
     assert any("exact" in record.message for record in caplog.records)
     kind, why = choose.of_numbers("auto", 100_000, None, False, 80, "map", 32)
-    near = "100,000 rows are more than 4,000: each prediction comes from the 80 nearest, in about 40 s on two cores"
+    near = "100,000 rows are more than 4,000: each prediction comes from the 80 nearest, in about 50 s on two cores"
     assert (kind, why) == ("vecchia", near)
     with pytest.raises(InputError, match="loo"):
         choose.of_numbers("auto", 100_000, None, False, 500, "loo", 1)

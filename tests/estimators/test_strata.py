@@ -3,11 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from sklearn.datasets import make_friedman1
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from stratagp import StrataClassifier, StrataRegressor, load
 from stratagp.errors import InputError
+from stratagp.estimators.regression import is_of_counts
 
 PLAN = ["Matérn 5/2, noise varies", "boosted trees", "squared exponential"]
 
@@ -85,6 +87,62 @@ def test_shares_are_learnt_by_their_log_odds():
     assert odds.log_density(X[:2], [-0.1, 1.1]).tolist() == [-np.inf, -np.inf]
     with pytest.raises(InputError, match="for these rows there are"):  # two is no share
         StrataRegressor(plan=["log odds, Matérn 5/2"], random_state=0).fit(X[:90], y[:90] + 1)
+
+
+COUNT_PLAN = ["negative binomial, Matérn 5/2", "boosted counts", "squared exponential", "log target, Matérn 5/2"]
+
+
+@pytest.fixture(scope="module")
+def counted():
+    random = np.random.default_rng(8)
+    X = random.uniform(-2, 2, (170, 2))
+    rate = np.exp(0.3 + np.sin(2 * X[:, 0]) + 0.5 * X[:, 1])
+    y = random.poisson(rate)
+    return X, y, rate, StrataRegressor(plan=COUNT_PLAN, random_state=0).fit(X[:130], y[:130])
+
+
+def test_counts_get_probabilities_that_sum_to_one_and_have_the_predicted_moments(counted):
+    X, _, _, model = counted
+    rows, every = X[130:134], np.arange(200)
+    p = np.exp([model.log_density(rows, np.full(4, count)) for count in every])
+    assert p.sum(0) == pytest.approx(np.ones(4), abs=1e-4)
+    mean, std = model.predict(rows, return_std=True)
+    assert every @ p == pytest.approx(mean, rel=2e-3)
+    assert np.sqrt(every**2 @ p - mean**2) == pytest.approx(std, rel=5e-3)
+    assert model.cdf(rows, np.full(4, 3)) == pytest.approx(p[:4].sum(0), abs=2e-3)  # the likelihoods' is on a grid
+    low, high = model.predict_interval(rows, 0.8)
+    for i in range(4):
+        assert p[: int(high[i]) + 1, i].sum() >= 0.9 - 2e-3 > p[: int(high[i]), i].sum() - 4e-3
+        assert p[: int(low[i]), i].sum() < 0.1 + 2e-3
+    drawn = model.sample_y(rows, 4000, random_state=0)
+    assert (drawn == np.floor(drawn)).all()
+    assert drawn.mean(1) == pytest.approx(mean, abs=6 * std.max() / np.sqrt(4000))
+    assert is_of_counts(model)
+
+
+def test_counts_are_learnt_by_their_likelihood(counted):
+    X, y, rate, model = counted
+    board = model.leaderboard_.set_index("candidate")
+    assert set(board.index) == set(COUNT_PLAN)
+    assert board.weight["negative binomial, Matérn 5/2"] > 0.3
+    truth = stats.poisson(rate[130:]).logpmf(y[130:]).mean()
+    assert truth + 0.05 > model.log_density(X[130:], y[130:]).mean() > truth - 0.2
+    assert model.predict(X, of="f") == pytest.approx(model.predict(X), rel=0.5, abs=0.5)
+    with pytest.raises(InputError, match="y must be counts"):
+        model.log_density(X[:2], [0.5, 1.0])
+
+
+def test_counts_with_missing_inputs_and_numbers_that_are_no_counts(counted):
+    X, y, _, model = counted
+    rows = X[130:133].copy()
+    rows[1, 1] = np.nan
+    low, high = model.predict_interval(rows)
+    assert (high == np.floor(high)).all()
+    assert (low >= 0).all()
+    years = StrataRegressor(plan=["squared exponential"], random_state=0).fit(X, 1990 + y)
+    assert not is_of_counts(years)
+    with pytest.raises(InputError, match="plan has 'boosted counts'"):
+        StrataRegressor(plan=["boosted counts"], random_state=0).fit(X, 1990 + y)
 
 
 def test_classes_and_missing_inputs():
@@ -199,3 +257,15 @@ def test_a_list_of_texts_is_told_to_be_a_frame():
     X, y = molecules(30)
     with pytest.raises(InputError, match="give a data frame with a column of texts"):
         StrataRegressor().fit(X.formula.tolist(), y)
+
+
+def test_counts_may_be_read_as_numbers_and_the_other_way_round(counted):
+    X, y = counted[0], counted[1].astype(float)
+    plan = ["squared exponential"]
+    numbers = StrataRegressor(plan=plan, targets="numbers", random_state=0).fit(X, y)
+    assert not is_of_counts(numbers)
+    assert np.isfinite(numbers.log_density(X[:1], y[:1] + 0.5)).all()
+    with pytest.raises(InputError, match="targets='counts' needs whole numbers"):
+        StrataRegressor(plan=plan, targets="counts", random_state=0).fit(X, y - 0.5)
+    with pytest.raises(InputError, match="targets must be"):
+        StrataRegressor(plan=plan, targets="integers").fit(X, y)

@@ -25,6 +25,7 @@ REFUSED = {
     "exact, many rows": "a factor in double precision",
     "stack": "a stack cannot be exported",
     "stack of classes": "a stack cannot be exported",
+    "stack of counts": "a stack cannot be exported",
     "vecchia": "Vecchia's process",
     "vecchia, two classes": "Vecchia's process",
     "vecchia, classes": "Vecchia's process",

@@ -14,6 +14,7 @@ from stratagp.likelihoods import (
     Gamma,
     GaussianNoise,
     Heteroscedastic,
+    Hurdle,
     LaplaceNoise,
     LogNormal,
     NegativeBinomial,
@@ -23,6 +24,7 @@ from stratagp.likelihoods import (
     Softmax,
     StudentT,
     Weibull,
+    ZeroInflated,
 )
 from stratagp.types import Gaussian
 
@@ -59,6 +61,8 @@ CASES = {
     "GaussianNoise outputs": (lambda: GaussianNoise([0.3, 0.5]), PAIRS, belief(q=2)),
     "Heteroscedastic": (Heteroscedastic, REAL, belief(q=2)),
     "Heteroscedastic outputs": (Heteroscedastic, PAIRS, belief(q=4)),
+    "Hurdle": (lambda: Hurdle(Poisson(), 0.3), COUNTS, belief()),
+    "Hurdle clustered": (lambda: Hurdle(NegativeBinomial(0.4, 2.0)), torch.cat([COUNTS, AMOUNTS], -1), belief()),
     "LaplaceNoise": (lambda: LaplaceNoise(0.4), REAL, belief()),
     "LaplaceNoise outputs": (lambda: LaplaceNoise([0.4, 0.6]), PAIRS, belief(q=2)),
     "LogNormal": (lambda: LogNormal(0.5), AMOUNTS, belief()),
@@ -77,4 +81,10 @@ CASES = {
     "StudentT outputs": (lambda: StudentT([0.4, 0.6], dof=5.0), PAIRS, belief(q=2)),
     "Weibull": (lambda: Weibull(1.7), AMOUNTS, belief()),
     "Weibull censored": (lambda: Weibull(1.7), TIMES, belief()),
+    "ZeroInflated": (lambda: ZeroInflated(Poisson(), 0.3), COUNTS, belief()),
+    "ZeroInflated clustered": (
+        lambda: ZeroInflated(NegativeBinomial(0.4, 2.0)),
+        torch.cat([COUNTS, AMOUNTS], -1),
+        belief(),
+    ),
 }

@@ -6,7 +6,7 @@ import torch
 from scipy import integrate, stats
 
 from stratagp.errors import InputError
-from stratagp.likelihoods import Beta, Binomial, Exponential, Gamma, NegativeBinomial, Poisson
+from stratagp.likelihoods import Beta, Binomial, Exponential, Gamma, Hurdle, NegativeBinomial, Poisson, ZeroInflated
 from stratagp.types import Gaussian
 from tests.likelihoods.cases import column
 
@@ -18,12 +18,63 @@ def sigmoid(f):
     return 1 / (1 + np.exp(-f))
 
 
+class WithZeros:
+    """A count that is zero with probability ``share``, else one of ``law``, whose zeros may be cut off: from scipy."""
+
+    def __init__(self, law, share, cut):
+        self.law, self.share, self.cut = law, share, cut
+
+    def logpmf(self, y):
+        some = np.log(1 - self.share) + self.law.logpmf(y) - (np.log(-np.expm1(self.law.logpmf(0))) if self.cut else 0)
+        none = np.log(self.share + (0 if self.cut else (1 - self.share) * self.law.pmf(0)))
+        return np.where(np.asarray(y) == 0, none, some)
+
+    def pmf(self, y):
+        return np.exp(self.logpmf(y))
+
+    def mean(self):
+        return (1 - self.share) * self.law.mean() / (1 - self.cut * self.law.pmf(0))
+
+    def var(self):
+        second = (1 - self.share) * (self.law.var() + self.law.mean() ** 2) / (1 - self.cut * self.law.pmf(0))
+        return second - self.mean() ** 2
+
+    def cdf(self, y):
+        y, none = np.asarray(y), self.law.pmf(0) * self.cut
+        return self.share + (1 - self.share) * (self.law.cdf(y) - none) / (1 - none)
+
+    def ppf(self, level):
+        none = self.law.pmf(0) * self.cut
+        above = np.clip((level - self.share) / (1 - self.share), 0, 1)
+        return np.where(above > 0, self.law.ppf(none + (1 - none) * above), 0.0).clip(0)
+
+
+def poisson(f):
+    return stats.poisson(np.exp(f))
+
+
+def clustered(f):
+    return stats.nbinom(1 / 0.4, 1 / (1 + 0.8 * np.exp(f)))
+
+
 TRUTHS = {  # what makes it, scipy's distribution given f, observations
     "Poisson": (Poisson, lambda f: stats.poisson(np.exp(f)), COUNTS),
     "Poisson(2.5)": (lambda: Poisson(2.5), lambda f: stats.poisson(2.5 * np.exp(f)), COUNTS),
     "NegativeBinomial": (
         lambda: NegativeBinomial(0.4, 2.0),
         lambda f: stats.nbinom(1 / 0.4, 1 / (1 + 0.8 * np.exp(f))),
+        COUNTS,
+    ),
+    "ZeroInflated": (lambda: ZeroInflated(Poisson(), 0.3), lambda f: WithZeros(poisson(f), 0.3, False), COUNTS),
+    "ZeroInflated clustered": (
+        lambda: ZeroInflated(NegativeBinomial(0.4, 2.0), 0.1),
+        lambda f: WithZeros(clustered(f), 0.1, False),
+        COUNTS,
+    ),
+    "Hurdle": (lambda: Hurdle(Poisson(), 0.3), lambda f: WithZeros(poisson(f), 0.3, True), COUNTS),
+    "Hurdle clustered": (
+        lambda: Hurdle(NegativeBinomial(0.4, 2.0), 0.05),
+        lambda f: WithZeros(clustered(f), 0.05, True),
         COUNTS,
     ),
     "Binomial": (lambda: Binomial(50), lambda f: stats.binom(50, sigmoid(f)), COUNTS),
@@ -51,6 +102,18 @@ def test_given_f(name):
     np.testing.assert_allclose(likelihood.cdf(column(*y), f)[:, 0].detach(), law.cdf(y), rtol=1e-8, atol=1e-14)
     assert likelihood.cdf(torch.full_like(f, -0.5), f).detach().abs().max() == 0
     assert likelihood.functions(1) == likelihood.functions(2) == 1
+
+
+@pytest.mark.parametrize("name", [name for name in TRUTHS if name.startswith(("Zero", "Hurdle"))])
+def test_probabilities_of_counts_with_zeros_sum_to_one_and_have_the_moments(name):
+    f, every = torch.tensor([[-1.0], [0.5], [2.0]]).double(), torch.arange(400.0).double()[:, None, None]
+    likelihood = TRUTHS[name][0]()
+    p = torch.stack([likelihood.log_prob(y.expand(3, 1), f) for y in every]).exp()[..., None].detach()
+    given = likelihood.moments(f)
+    torch.testing.assert_close(p.sum(0), torch.ones_like(f), rtol=0, atol=1e-10)
+    torch.testing.assert_close((p * every).sum(0), given.mean.detach(), rtol=1e-9, atol=0)
+    torch.testing.assert_close((p * (every - given.mean).square()).sum(0), given.var, rtol=1e-8, atol=0)
+    torch.testing.assert_close(p[:4].sum(0), likelihood.cdf(torch.full_like(f, 3.0), f), rtol=1e-9, atol=0)
 
 
 @pytest.mark.parametrize("name", TRUTHS)
@@ -214,6 +277,8 @@ def test_bad_observations_are_refused(likelihood, y, message):
         (lambda: NegativeBinomial(exposure=-1.0), "exposure"),
         (lambda: NegativeBinomial(-1.0), "dispersion"),
         (lambda: Binomial(0), "trials"),
+        (lambda: ZeroInflated(Gamma()), "given must be Poisson"),
+        (lambda: Hurdle(Poisson(), 1.0), "share must be"),
         (lambda: Gamma([1.0, 2.0]), "shape must be one number"),
         (lambda: Beta(0.0), "concentration"),
     ],
@@ -240,3 +305,14 @@ def test_moments_of_rates_stay_finite():
     for mean, var, dtype in ((-120.0, 100.0, torch.float32), (-900.0, 900.0, torch.float64)):
         found = Poisson().predict(Gaussian(torch.full((1, 1), mean, dtype=dtype), torch.full((1, 1), var, dtype=dtype)))
         assert found.var.isfinite().all()
+
+
+def test_hurdle_counts_of_a_large_exposure_agree_with_their_probabilities():
+    """Faint are rates, not latent values: at f = −22 and an exposure of 1e9 the rate is 0.28."""
+    hurdle, f = Hurdle(Poisson(exposure=1e9), 0.25), torch.full((1, 1), -22.0, dtype=torch.float64)
+    every = torch.arange(30.0, dtype=torch.float64)
+    p = torch.cat([hurdle.log_prob(y.reshape(1, 1), f) for y in every]).exp()
+    assert p.sum().item() == pytest.approx(1, abs=1e-9)
+    mean, var = (part.item() for part in hurdle.moments(f))
+    assert mean == pytest.approx((p * every).sum().item(), rel=1e-6)
+    assert var == pytest.approx((p * every.square()).sum().item() - mean**2, rel=1e-6)

@@ -55,7 +55,7 @@ def test_rows_are_chunked_without_a_change(monkeypatch):
     x, z, w, v = randn(40, 3), randn(30, 3), randn(3).exp().requires_grad_(), randn().exp().requires_grad_()
     grad = randn(40, 30)
     whole = torch.autograd.grad(gaussian_kernel(x, z, w, v), (w, v), grad)
-    monkeypatch.setattr("stratagp.linalg.squared_exponential._CHUNK", 90)
+    monkeypatch.setattr("stratagp.linalg.squared_exponential.CHUNK", 90)
     pieces = torch.autograd.grad(gaussian_kernel(x, z, w, v), (w, v), grad)
     torch.testing.assert_close(whole, pieces, rtol=1e-12, atol=1e-12)
 
@@ -64,7 +64,7 @@ def test_rows_are_chunked_without_a_change(monkeypatch):
 @pytest.mark.parametrize("chunk", [1, 2**19])
 def test_several_functions_a_few_at_a_time(monkeypatch, shared, chunk):
     """Values and gradients are those of each function alone; the gradient of what is shared is their sum."""
-    monkeypatch.setattr("stratagp.linalg.squared_exponential._CHUNK", chunk)
+    monkeypatch.setattr("stratagp.linalg.lower.CHUNK", chunk)
     x, z = randn(6, 2), randn(5, 2) if shared == "points" else randn(3, 5, 2)
     w = randn(2).exp() if shared == "weights" else randn(3, 1, 2).exp()
     v = randn(3, 1, 1).exp()

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from stratagp.linalg import lower
-from stratagp.linalg.lower import lower_inverse, lower_product, lower_times, transposed_times
+from stratagp.linalg.lower import lower_inverse, lower_part, lower_product, lower_times, mirror_, transposed_times
 
 
 @pytest.fixture(params=["one block", "small blocks", "blocks"])
@@ -22,6 +22,15 @@ def test_products_agree_with_dense_ones(m, functions):
     torch.testing.assert_close(lower_times(triangle, x), triangle @ x, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(transposed_times(triangle, x), triangle.mT @ x, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(lower_product(x, y), (x @ y.mT).tril(), rtol=1e-13, atol=1e-13)
+
+
+def test_the_lower_part_of_a_product_and_its_mirror_image(m):
+    g = torch.Generator().manual_seed(2)
+    triangle = torch.randn(m, m, generator=g, dtype=torch.float64).tril()
+    gram = triangle @ triangle.mT
+    found = lower_part(triangle, triangle.mT)
+    torch.testing.assert_close(found, gram.tril(), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(mirror_(found), gram, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("functions", [(), (2,)])

@@ -7,6 +7,7 @@ from scipy.integrate import quad
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process import kernels as sk
 
+from stratagp import GPClassifier
 from stratagp import kernels as k
 from stratagp.errors import InputError
 from stratagp.models.classification import GPClassification, MulticlassLaplace, averaged_sigmoid
@@ -247,3 +248,37 @@ def test_bad_settings_are_named():
     x, t = data()
     with pytest.raises(InputError, match="method must be 'quadrature' or 'kappa', got 'mean'"):
         GPClassification(k.RBF()).condition(x, t).probabilities(x, method="mean")
+
+
+@pytest.mark.parametrize(("inference", "link"), EVERY)
+def test_the_intercept_is_a_constant_kernel(inference, link):
+    x, t = data()
+    new = torch.from_numpy(np.random.default_rng(1).normal(size=(9, 2)))
+    ours = GPClassification(k.RBF([0.8, 1.5], 1.7), inference, link, intercept=4.0)
+    summed = GPClassification(k.RBF([0.8, 1.5], 1.7) + k.Constant(4.0), inference, link)
+    assert ours.log_evidence(x, t).item() == pytest.approx(summed.log_evidence(x, t).item(), abs=1e-10)
+    ours, summed = ours.condition(x, t).probabilities(new), summed.condition(x, t).probabilities(new)
+    torch.testing.assert_close(ours, summed, rtol=0, atol=1e-9)
+
+
+def test_the_intercepts_of_several_classes_are_constant_kernels():
+    x, t = data()
+    t = t + (x[:, 1] > 0.5)
+    ours = MulticlassLaplace(k.RBF([0.8, 1.5], 1.7), 3, intercept=4.0)
+    summed = MulticlassLaplace(k.RBF([0.8, 1.5], 1.7) + k.Constant(4.0), 3)
+    assert ours.log_evidence(x, t).item() == pytest.approx(summed.log_evidence(x, t).item(), abs=1e-10)
+    ours, summed = ours.condition(x, t).probabilities(x[:5] + 1), summed.condition(x, t).probabilities(x[:5] + 1)
+    torch.testing.assert_close(ours, summed, rtol=0, atol=1e-9)
+    with pytest.raises(InputError, match="intercept must be a variance, 0 or more, got -1"):
+        MulticlassLaplace(k.RBF(), 3, intercept=-1)
+
+
+def test_far_from_all_rows_classes_return_to_their_base_rates():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    rare = rng.random(300) < np.where(X[:, 0] > 1, 0.3, 0.02)  # some 6 %
+    three = np.where(rare, 2, (rng.random(300) < 0.3).astype(int))
+    for y in (rare.astype(int), three):
+        far, rates = GPClassifier(random_state=0).fit(X, y).predict_proba([[1e3, 1e3]])[0], np.bincount(y) / 300
+        assert (np.argsort(far) == np.argsort(rates)).all()
+        assert rates[-1] < far[-1] < 0.3  # without the constant 0.5, and 0.33

@@ -11,6 +11,7 @@ from stratagp.models.latent_vecchia import NUGGET, VecchiaLatentGP
 from stratagp.models.neighbours import nearest_before
 from stratagp.objectives.ep import ep_log_evidence
 from stratagp.objectives.laplace import laplace_log_evidence
+from stratagp.types import Gaussian
 
 
 def data(n=40, d=2, seed=0):
@@ -97,6 +98,58 @@ def test_with_all_rows_as_neighbours_it_is_expectation_propagation():
     torch.testing.assert_close(belief.var[:, 0], var, rtol=0, atol=1e-6)
 
 
+def dense_bound(likelihood, y, mean, cov, values):
+    """``E log p(y | f) − KL(N(m, S) ‖ N(mean, cov))``, from ``m`` and the lower factor of ``S`` in one vector."""
+    n = len(y)
+    factor = torch.zeros(n, n).double()
+    factor[tuple(torch.tril_indices(n, n))] = values[n:]
+    q = torch.distributions.MultivariateNormal(values[:n], scale_tril=factor)
+    belief = Gaussian(values[:n, None], factor.square().sum(1, keepdim=True))
+    divergence = torch.distributions.kl_divergence(q, torch.distributions.MultivariateNormal(mean, cov))
+    return likelihood.expected_log_prob(y[:, None], belief).sum() - divergence
+
+
+@pytest.mark.parametrize("likelihood", [lik.Poisson(), lik.NegativeBinomial(0.3), lik.ZeroInflated(lik.Poisson(), 0.1)])
+def test_with_all_rows_as_neighbours_it_is_the_best_gaussian_bound(likelihood):
+    x, f, _ = data(12)
+    y = f.exp().round()
+    gp = VecchiaLatentGP(kernel(), likelihood, means.Constant(0.5), inference="variational", n_neighbours=12)
+    latents = gp.latents(x, y, tolerance=1e-9)
+    with torch.no_grad():
+        cov, mean = covariance(gp.kernel, x), torch.full_like(y, 0.5)
+    free = torch.cat([mean, torch.linalg.cholesky(cov)[tuple(torch.tril_indices(12, 12))]]).requires_grad_()
+    climb = torch.optim.LBFGS([free], max_iter=3000, tolerance_grad=1e-9, line_search_fn="strong_wolfe")
+
+    def cost():
+        climb.zero_grad()
+        loss = -dense_bound(likelihood, y, mean, cov, free)
+        loss.backward(inputs=[free])
+        return loss
+
+    climb.step(cost)
+    assert gp.log_evidence(x, y, latents).item() == pytest.approx(-cost().item(), abs=5e-5)  # of quadrature
+    torch.testing.assert_close(0.5 + latents[0].values, free[:12].detach(), rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("likelihood", [lik.NegativeBinomial(0.3), lik.ZeroInflated(lik.Poisson(), 0.1)])
+def test_the_gradient_of_the_bound_is_that_of_finite_differences_with_new_sites(likelihood):
+    x, f, _ = data(15)
+    y = f.exp().round()
+    gp = VecchiaLatentGP(kernel(), likelihood, means.Constant(0.5), inference="variational", n_neighbours=15)
+    gp.log_evidence(x, y, gp.latents(x, y, tolerance=1e-10)).backward()
+    for p in gp.parameters():
+        slope = p.grad.clone().ravel()
+        for i in range(p.numel()):
+            values = []
+            for step in (1e-3, -1e-3):
+                with torch.no_grad():
+                    p.view(-1)[i] += step
+                values.append(gp.log_evidence(x, y, gp.latents(x, y, tolerance=1e-10)).item())
+                with torch.no_grad():
+                    p.view(-1)[i] -= step
+            assert slope[i].item() == pytest.approx((values[0] - values[1]) / 2e-3, rel=3e-3, abs=1e-4)
+
+
 @pytest.mark.parametrize("name", ["Poisson", "Student-t"])
 def test_other_likelihoods_with_a_mean(name):
     x, f, z = data()
@@ -150,10 +203,12 @@ def test_each_column_has_its_own_function():
     )
 
 
-def test_the_gradient_at_fixed_sites_is_that_of_finite_differences():
+@pytest.mark.parametrize("inference", ["ep", "variational"])
+def test_the_gradient_at_fixed_sites_is_that_of_finite_differences(inference):
     x, f, _ = data(30)
     t = (f > 0).double()
-    gp = VecchiaLatentGP(kernel(), lik.Bernoulli("probit"), means.Constant(0.2), inference="ep", n_neighbours=5)
+    likelihood = lik.Bernoulli("probit") if inference == "ep" else lik.NegativeBinomial(0.3)
+    gp = VecchiaLatentGP(kernel(), likelihood, means.Constant(0.2), inference=inference, n_neighbours=5)
     latents, sets = gp.latents(x, t), nearest_before(gp.kernel, x, 5, 0, 12)
     gp.log_evidence(x, t, latents, sets).backward()
     for p in gp.parameters():
@@ -197,7 +252,7 @@ def test_odd_rows(case):
 def test_wrong_arguments_are_named():
     with pytest.raises(InputError, match="kernel must be over columns"):
         VecchiaLatentGP(k.Spectrum(2), lik.Bernoulli())
-    with pytest.raises(InputError, match="inference must be 'laplace' or 'ep'"):
+    with pytest.raises(InputError, match="inference must be 'laplace', 'ep' or 'variational'"):
         VecchiaLatentGP(k.RBF(), lik.Bernoulli(), inference="exact")
     with pytest.raises(InputError, match="n_neighbours must be at least 1"):
         VecchiaLatentGP(k.RBF(), lik.Bernoulli(), n_neighbours=0)

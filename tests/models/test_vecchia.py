@@ -194,3 +194,19 @@ def test_the_sample_of_conditionals_has_no_bias():
     assert abs(found.mean()) < 3 * found.std() / 60**0.5
     whole = gp.conditionals(x)
     assert sorted(whole.rows.tolist()) == list(range(200))
+
+
+def test_late_conditionals_are_the_density_of_the_second_half_given_the_first():
+    """With all rows before as neighbours, they sum to log p(y) − log p(first half), by dense algebra."""
+    x, y, _ = data(40, 2)
+    gp = VecchiaGP(k.Matern(1.5, 0.7), noise=0.1, n_neighbours=39)
+    late = gp.conditionals(x, late=True)
+    rest = torch.tensor(sorted(set(range(40)) - set(late.rows.tolist())))
+    with torch.no_grad():
+        cov = gp.kernel(x, x) + 0.1 * torch.eye(40, dtype=torch.float64)
+        whole, first = (
+            torch.distributions.MultivariateNormal(torch.zeros(len(r)).double(), cov[r][:, r]).log_prob(y[r])
+            for r in (torch.arange(40), rest)
+        )
+        assert len(late.rows) == 20
+        assert gp.log_evidence(x, y, sets=late).item() == pytest.approx(2 * (whole - first).item(), rel=1e-10)

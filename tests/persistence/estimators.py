@@ -81,6 +81,16 @@ def _stack() -> Fitted:
     return Fitted(model, X[:7] + 0.1)
 
 
+def _stack_of_counts() -> Fitted:
+    X = table(60)
+    y = np.random.default_rng(3).poisson(np.exp(numbers(X) / 6 - 1))
+    plan = ["zero-inflated, Matérn 5/2", "boosted counts", "squared exponential", "log target, Matérn 5/2"]
+    model = s.StrataRegressor(plan=plan, random_state=0).fit(X, y)
+    every = model.fitted_
+    every.weights = torch.full((len(every.members),), 1 / len(every.members)).double()
+    return Fitted(model, X[:7] + 0.1)
+
+
 def _class_stack() -> Fitted:
     X = table(60)
     return Fitted(s.StrataClassifier(plan=["Matérn 5/2", "extra trees"], random_state=0).fit(X, labels(X)), X[:7] + 0.1)
@@ -242,6 +252,7 @@ def _calibrated(cls: Any, name: str, of_classes: int = 0, **options: Any) -> Fit
 MAKERS: dict[str, Callable[[], Fitted]] = {
     "stack": _stack,
     "stack of classes": _class_stack,
+    "stack of counts": _stack_of_counts,
     "exact": _regressor,
     "exact, no noise": lambda: _regressor(noise=0.0),
     "exact, noise of rows": lambda: _regressor(noise=np.linspace(0.1, 1, 40)),

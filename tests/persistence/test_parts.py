@@ -53,6 +53,7 @@ LIKELIHOODS = [
     likelihoods.GaussianNoise(0.3),
     likelihoods.GPRN(noise=[0.1, 0.2]),
     likelihoods.Heteroscedastic(),
+    likelihoods.Hurdle(likelihoods.NegativeBinomial(), 0.4),
     likelihoods.LaplaceNoise(0.2),
     likelihoods.LogNormalTimes() if hasattr(likelihoods, "LogNormalTimes") else likelihoods.Gamma(),
     likelihoods.NegativeBinomial(),
@@ -62,6 +63,7 @@ LIKELIHOODS = [
     likelihoods.Sampled(likelihoods.Softmax(), 5, torch.Generator().manual_seed(3)),
     likelihoods.Softmax(),
     likelihoods.StudentT(),
+    likelihoods.ZeroInflated(likelihoods.Poisson(2.0)),
 ]
 
 

@@ -15,7 +15,7 @@ class Rates(RegressorMixin, BaseEstimator):
 
     def fit(self, X, y=None):
         self.n_features_in_ = 1
-        self.fitted_ = SimpleNamespace(observed=SimpleNamespace(discrete=True))
+        self.fitted_ = SimpleNamespace(discrete=True)
         return self
 
     def predict(self, X, return_std=False):

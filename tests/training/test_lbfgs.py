@@ -1,3 +1,5 @@
+import warnings
+
 import pytest
 import torch
 from torch import nn
@@ -100,3 +102,26 @@ def test_curvature_of_other_directions_does_not_end_a_climb():
         lambda: -0.5 * (scale * (x - goal).square()).sum(), [x], tolerance=0.02, patience=4, curvature=curvature
     )
     assert result.value > -0.2
+
+
+def test_no_point_is_evaluated_twice_and_only_warnings_of_the_best_one_are_shown():
+    x, seen = nn.Parameter(torch.tensor([3.0], dtype=torch.float64)), []
+
+    def hill():
+        seen.append(x.item())
+        if abs(x.item() - 1) > 0.5:
+            warnings.warn("far", UserWarning, stacklevel=2)
+        return -(x - 1).square().sum()
+
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        found = maximise(hill, [x])
+    assert len(seen) == len(set(seen)) == found.evaluations
+    assert not shown
+    x.data.fill_(3.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert maximise(hill, [x]).converged  # a warning on the way is no error
+    x.data.fill_(3.0)
+    with pytest.warns(UserWarning, match="far"), pytest.warns(ConvergenceWarning):
+        maximise(hill, [x], max_iterations=0)

@@ -98,7 +98,9 @@ class Choice:
 
 def choose(settings: Settings, columns: Sequence[stratagp.data.Field], rows: int, classes: int) -> Choice:
     """The model for so many rows of such columns; ``classes`` is 0 if the target is a number."""
-    asked, log = settings.model, settings.log
+    asked, log, likelihood = settings.model, settings.log, settings.likelihood
+    if log and likelihood:
+        raise InputError("--log is --likelihood log-normal: give one of the two")
     used = [each for each in columns if each.used]
     texts = tuple(each.name for each in used if each.kind == "text")
     alone = len(used) == len(texts) == 1
@@ -107,17 +109,22 @@ def choose(settings: Settings, columns: Sequence[stratagp.data.Field], rows: int
             f"--model {asked} cannot compare texts, but the column {texts[0]!r} holds texts: use --model best or "
             f"gp-drf, or leave the column out with --as {texts[0]}=ignore"
         )
-    suits = not (log or settings.kernel) and settings.device in (None, "cpu")
+    suits = not (log or likelihood or settings.kernel) and settings.device in (None, "cpu")
     if asked == "auto" and suits and _LEAST_STACKED <= rows <= max(_SECONDS):
         limit = f"{_limit(settings, rows):g} s"
         reason = f"the best mixture of processes and trees that {limit} allow; --model single is quicker"
         return Choice("best", reason, texts)
     if asked in ("auto", "single"):
-        way, reason = stratagp.recipes.of_table(rows, classes, texts, alone, log=log, columns=len(used))
+        by_batches = log or likelihood is not None
+        way, reason = stratagp.recipes.of_table(rows, classes, texts, alone, log=by_batches, columns=len(used))
+        reason = reason if likelihood is None else f"only mini-batches learn by --likelihood {likelihood}"
         return Choice(_OF_WAY[way], reason, texts, alone, log)
     found = Choice(asked, "as asked for", texts, alone and asked != "best", log)
-    if log and not found.by_batches:
-        raise InputError(f"--log needs a model that learns by mini-batches, and {asked} does not: use --model autogp")
+    if (log or likelihood) and not found.by_batches:
+        option = "--log" if log else "--likelihood"
+        raise InputError(
+            f"{option} needs a model that learns by mini-batches, and {asked} does not: use --model autogp"
+        )
     return found
 
 
@@ -180,8 +187,9 @@ def build(
         options["standardise"] = "both"
     if choice.model == "dkl" and settings.epochs is not None:
         options["pretrain_epochs"] = settings.epochs
-    if choice.log:
-        options["likelihood"] = "log-normal"
+    likelihood = "log-normal" if choice.log else settings.likelihood
+    if likelihood is not None:
+        options["likelihood"] = likelihood
     return named.estimators()[of_classes](**options)
 
 

@@ -26,6 +26,7 @@ class Settings:
     model: str = "auto"
     task: str = "auto"
     log: bool = False
+    likelihood: str | None = None
     kernel: str | None = None
     kinds: dict[str, str] = field(default_factory=dict)
     test: float = 0.2

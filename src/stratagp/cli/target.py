@@ -8,6 +8,7 @@ import numpy as np
 
 import stratagp
 from stratagp.cli.output import Console
+from stratagp.cli.settings import Settings
 from stratagp.cli.table import Series
 from stratagp.errors import InputError
 
@@ -43,17 +44,20 @@ def find_task(values: Series, asked: str) -> tuple[str, str]:
     return "regression", "the target is a number"
 
 
-def check_target(values: Series, task: str, asked: str, log: bool, console: Console) -> None:
+def check_target(values: Series, task: str, settings: Settings, console: Console) -> None:
     """Refuse a target that cannot be learnt, and warn of a task that may be wrong.
 
     Arguments:
         values: without gaps.
-        asked: the task that the user wants, or "auto".
-        log: whether the logarithm is to be learnt.
+        task: what it was found to be.
+        settings: what the user wants.
     """
+    log = settings.log
     if task == "classification":
-        _check_classes(values, asked, log, console)
+        _check_classes(values, settings.task, log, console)
         return
+    if settings.likelihood is not None:
+        _check_likelihood(values, settings.likelihood)
     numbers = values.to_numpy(dtype=float)
     if log and not (numbers > 0).all():
         first = int((~(numbers > 0)).argmax())
@@ -63,11 +67,21 @@ def check_target(values: Series, task: str, asked: str, log: bool, console: Cons
         )
     if len(np.unique(numbers)) == 1:
         console.warn(f"the target {values.name!r} is constant: there is nothing to learn")
-    elif not log and is_skewed(numbers):
+    elif not (log or settings.likelihood) and is_skewed(numbers):
         console.warn(
             f"the target {values.name!r} is positive and skewed, so intervals may reach below zero: --log learns its "
             "logarithm and keeps intervals above zero"
         )
+
+
+def _check_likelihood(values: Series, name: str) -> None:
+    """Refuse a name that is none, and a target that a likelihood cannot have."""
+    try:
+        check = stratagp.AutoGPRegressor(likelihood=name)._target_check()
+        if check is not None:
+            check(values.to_numpy(dtype=float))
+    except InputError as error:
+        raise InputError(f"--likelihood {name} does not suit the target {values.name!r}: {error}") from None
 
 
 def _check_classes(values: Series, asked: str, log: bool, console: Console) -> None:

@@ -22,11 +22,11 @@ class AutoGPRegressor(AutoGPOptions, Regressor):
         n_components: Gaussians in the posterior; more than one can hold several modes.
         covariance: of each of them, "full" or "diagonal".
         likelihood: how targets come from the functions: "gaussian" (also "auto"), "student-t", "laplace",
-            "heteroscedastic", "gprn" (a regression network for several targets), "poisson", "negative-binomial",
-            "gamma", "exponential", "beta", "weibull", "log-normal"; or a :class:`~stratagp.likelihoods.Likelihood`,
-            whose values are those of standardised targets where it can be scaled (the first five). Counts may have a
-            second column, the exposure (predictions are for an exposure of one); times one that tells whether the event
-            was observed (1) or not yet (0).
+            "heteroscedastic", "gprn" (a regression network for several targets), "poisson", "negative-binomial", each
+            of these two with "zero-inflated-" or "hurdle-" before it, "gamma", "exponential", "beta", "weibull",
+            "log-normal"; or a :class:`~stratagp.likelihoods.Likelihood`, whose values are those of standardised targets
+            where it can be scaled (the first five). Counts may have a second column, the exposure (predictions are for
+            an exposure of one); times one that tells whether the event was observed (1) or not yet (0).
         objective: "elbo" (the variational bound), "loo" (the leave-one-out density, after the bound) or "ppgpr" (the
             predictive density with the divergence as a regulariser).
         loo_parameters: what the leave-one-out density moves: "hyper", that is kernels, likelihood and inducing points,

@@ -24,7 +24,7 @@ from stratagp.models.fitted_classes import ClassModel
 from stratagp.models.fitted_process import ExactModel, ProcessModel, SparseModel, VecchiaModel
 from stratagp.recipes import choose
 from stratagp.recipes.base import Recipe, Rows
-from stratagp.recipes.classes import ClassRecipe
+from stratagp.recipes.classes import INTERCEPT, ClassRecipe
 from stratagp.recipes.cokriging import CoKrigingRecipe
 from stratagp.recipes.options import Whole, WholeOrZero
 from stratagp.recipes.robust import HeteroscedasticRecipe, StudentTRecipe
@@ -277,7 +277,8 @@ class GPClassifier(Classifier):
             "stochastic" (mini-batches with ``n_inducing`` inducing points), or "auto": Laplace up to 3,000 rows (times
             the classes, if more than two), Vecchia above. ``inference_`` and ``inference_reason_`` tell which and why.
             "ep", "variational" and "vecchia" know two classes; more are asked about one against the rest. Far from all
-            rows "vecchia" returns to the base rates, the others to even odds.
+            rows closed forms return towards the base rates, but to even odds with a kernel of yours; "vecchia" always
+            has the base rates there.
         link: "logit" or "probit"; left out, what the inference knows.
         hyperparameters: "map" (evidence with weak priors), "ml" (evidence alone), or "bayes" (averaged over
             ``n_draws`` draws from their posterior by NUTS).
@@ -319,7 +320,7 @@ class GPClassifier(Classifier):
         if self.inference_ == "vecchia":
             own = None if self.kernel is None else kernel
             return VecchiaClassRecipe(own, self.n_neighbours, self.link, search)
-        return ClassRecipe(kernel, self.inference_, self.link, search)
+        return ClassRecipe(kernel, self.inference_, self.link, search, INTERCEPT if self.kernel is None else 0.0)
 
     def predict_proba(self, X: RowsLike, method: Literal["quadrature", "kappa"] = "quadrature") -> np.ndarray:
         """The probability of each class, in the order of ``classes_``, with the latent functions averaged out.

@@ -31,6 +31,7 @@ from stratagp.estimators.targets import (
     check_targets,
     check_weights,
 )
+from stratagp.likelihoods import Likelihood
 from stratagp.models.fitted_chain import ChainModel
 from stratagp.models.fitted_process import ProcessModel
 from stratagp.predictive import Classes, InUnits, Predictive
@@ -69,7 +70,7 @@ class Regressor(RegressorMixin, Estimator, ABC):
             noise = None if noise is None else noise[kept]
         likelihood = self._likelihood(targets.shape[1])
         self.scale_ = TargetScale(np.zeros(targets.shape[1]), np.ones(targets.shape[1]))
-        if likelihood is None or likelihood.unwrapped.scalable:
+        if self._is_scalable(targets, likelihood):
             if self.standardise != "none":
                 self.scale_ = intake.target_scale(targets, weights)
             elif isinstance(self, BatchOptions) and isinstance(self.likelihood, str):
@@ -84,6 +85,10 @@ class Regressor(RegressorMixin, Estimator, ABC):
             None if noise is None else torch.from_numpy(noise[:, None] / self.scale_.scale**2),
         )
         return self._made_rows(intake, points, data, likelihood)
+
+    def _is_scalable(self, targets: Float[np.ndarray, "n p"], likelihood: Likelihood | None) -> bool:
+        """Whether targets may be shifted and scaled."""
+        return likelihood is None or likelihood.unwrapped.scalable
 
     def _target_check(self) -> Check | None:
         likelihood = self._likelihood(1)
@@ -309,6 +314,5 @@ class Regressor(RegressorMixin, Estimator, ABC):
 
 
 def is_of_counts(model: BaseEstimator) -> bool:
-    """Whether a model predicts whole numbers: by its own likelihood, or by one of mixed functions."""
-    observed = model.fitted_.observed if isinstance(model, Regressor) else None
-    return observed is not None and observed.discrete
+    """Whether a model predicts whole numbers: by its own likelihood, by one of mixed functions, or as a stack."""
+    return isinstance(model, Regressor) and model.fitted_.discrete

@@ -314,6 +314,9 @@ class Estimator(BaseEstimator, ABC):
     def log_marginal_likelihood(self, theta: ArrayLike | None = None, eval_gradient: bool = False) -> Any:
         """The log evidence (or its approximation) of the training targets, in their own units.
 
+        Of Vecchia's process it is an estimate. With ``theta`` or a gradient it is the score that values maximise,
+        of rows after half of the others, which exceeds the evidence.
+
         Arguments:
             theta: free coordinates as in ``theta_``; the learnt ones where it is left out.
             eval_gradient: whether to return the gradient with respect to ``theta`` as well.

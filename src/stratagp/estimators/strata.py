@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted
 
 from stratagp.errors import InputError, NoAttributeError
 from stratagp.estimators.classification import Classifier
 from stratagp.estimators.gp import Missing
 from stratagp.estimators.regression import Regressor
+from stratagp.likelihoods import Likelihood
 from stratagp.models.stack import StackModel
 from stratagp.recipes.base import Recipe, Rows
+from stratagp.recipes.candidates import AS_COUNTS, are_counts
 from stratagp.recipes.options import Positive
 from stratagp.recipes.stack import StackRecipe
 from stratagp.training import HyperparameterTable
@@ -46,9 +49,9 @@ class Stacked:
     def leaderboard_(self) -> Any:
         """A data frame with a row for each candidate, members of the stack first.
 
-        Columns: ``candidate``; ``density``, the mean log density of held-out rows (of standardised targets);
-        ``error``, their root mean square error (the share of wrong classes); ``weight`` in the stack; ``rows`` that it
-        had learnt from when judged; ``seconds``.
+        Columns: ``candidate``; ``density``, the mean log density of held-out rows (of standardised targets; a log
+        probability of classes and counts); ``error``, their root mean square error (the share of wrong classes);
+        ``weight`` in the stack; ``rows`` that it had learnt from when judged; ``seconds``.
         """
         import pandas  # slow to load, and only needed here
 
@@ -91,9 +94,14 @@ class StrataRegressor(Stacked, Regressor):
     Candidates differ in kernel, noise, scale of columns and target, and some are boosted trees. Each is judged by the
     density of rows that it has not seen; the mixture of at most five that is best there answers every question.
 
+    Targets that are counts get probabilities of whole numbers, so ``log_density`` is a log probability. Counts are
+    whole numbers from 0 on, of at least three values, that repeat (twice on average) and have no common divisor, with a
+    mean of at most 30 and a least value below their range. Years, ids, most prices in cents, and 0 and 1 are none.
+
     Arguments:
         time_limit: seconds that a fit may take; None for no limit.
         plan: names of candidates, as ``plan_`` of an earlier fit has them: these run, and no clock decides.
+        targets: "counts" or "numbers"; "auto" recognises counts, and says so where ``verbose`` is set.
         missing: inputs that are NaN: "impute" fills them with what is expected, and averages predictions over what
             they may be; "raise" refuses them.
         texts: names of the columns of text that are compared by their n-grams and words; "auto" means those most of
@@ -115,12 +123,25 @@ class StrataRegressor(Stacked, Regressor):
     time_limit: Positive | None = 60.0
     _: KW_ONLY
     plan: Sequence[str] | None = None
+    targets: Literal["auto", "counts", "numbers"] = "auto"
     missing: Missing = "impute"
     texts: Any = "auto"
     several_targets: ClassVar[bool] = False
     classifier: ClassVar[str] = "StrataClassifier"
 
+    def _is_scalable(self, targets: Float[np.ndarray, "n p"], likelihood: Likelihood | None) -> bool:
+        return not self._counted(targets[:, 0])
+
+    def _counted(self, y: Float[np.ndarray, " n"]) -> bool:
+        """Whether targets are read as counts."""
+        if self.targets == "counts" and ((y < 0) | (y != np.floor(y))).any():
+            raise InputError("targets='counts' needs whole numbers from 0 on: take 'numbers', or 'auto'")
+        return self.targets == "counts" or (self.targets == "auto" and are_counts(y))
+
     def _recipe(self, rows: Rows) -> Recipe:
+        if self._counted(rows.data.y[:, 0].numpy()):
+            self._say("targets are counts: probabilities of whole numbers (targets='numbers' for densities)")
+            return StackRecipe(self.time_limit, AS_COUNTS, self.plan, counts=True)
         zero, one = ((bound - self.scale_.mean[0]) / self.scale_.scale[0] for bound in (0.0, 1.0))
         low = float(zero) if (rows.data.y > zero + 1e-9).all() else -np.inf
         high = float(one) if low > -np.inf and (rows.data.y < one - 1e-9).all() else np.inf

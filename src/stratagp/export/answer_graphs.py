@@ -14,7 +14,12 @@ from torch import Tensor, nn
 
 from stratagp.errors import UnsupportedError
 from stratagp.export.layer_graphs import layer_graph
-from stratagp.export.process_graphs import frozen_kernel, process_of_classes, process_of_posterior
+from stratagp.export.process_graphs import (
+    frozen_kernel,
+    process_of_classes,
+    process_of_posterior,
+    with_intercept,
+)
 from stratagp.likelihoods import GaussianNoise, Likelihood, Mixed, Ordinal
 from stratagp.likelihoods.bernoulli import averaged_sigmoid
 from stratagp.likelihoods.quadrature import normal_nodes
@@ -109,7 +114,7 @@ class _Softmax(nn.Module):
 
     def __init__(self, posterior: MulticlassPosterior) -> None:
         super().__init__()
-        self._kernel = [frozen_kernel(posterior.prior.kernel, posterior.x)]
+        self._kernel = [frozen_kernel(with_intercept(posterior.prior), posterior.x)]
         curvature = posterior.curvature
         halves = torch.linalg.solve_triangular(curvature.factor, curvature.blocks, upper=False)
         constants = {"x": posterior.x, "weights": posterior.weights, "blocks": curvature.blocks, "halves": halves}

@@ -9,11 +9,18 @@ import torch
 from torch import Tensor, nn
 
 from stratagp.errors import UnsupportedError
+from stratagp.kernels import Constant as ConstantKernel
 from stratagp.kernels import Kernel
 from stratagp.layers import Inducing
 from stratagp.linalg.lower import lower_inverse
 from stratagp.means import Constant, Zero
-from stratagp.models import BinaryPosterior, ExactPosterior, StudentTPosterior
+from stratagp.models import (
+    BinaryPosterior,
+    ExactPosterior,
+    GPClassification,
+    MulticlassLaplace,
+    StudentTPosterior,
+)
 from stratagp.models.sparse import SparsePosterior
 from stratagp.posteriors import Delta, DiagonalGaussian, FullGaussian, MixturePosterior
 from stratagp.types import Gaussian, Mixture
@@ -118,7 +125,12 @@ def _of_exact(posterior: ExactPosterior, scale: float = 1.0) -> ProcessGraph:
 def process_of_classes(posterior: BinaryPosterior) -> ProcessGraph:
     """The latent function of two classes: ``A = L⁻¹√τ`` for the factor of ``I + √τ K √τ``."""
     narrow = _inverse(posterior.factor) * posterior.sites.precision.sqrt()
-    return ProcessGraph(posterior.prior.kernel, Zero(), posterior.x, posterior.sites.weights[None], narrow)
+    return ProcessGraph(with_intercept(posterior.prior), Zero(), posterior.x, posterior.sites.weights[None], narrow)
+
+
+def with_intercept(prior: GPClassification | MulticlassLaplace) -> Kernel:
+    """The kernel of the latent functions with their constant."""
+    return prior.kernel + ConstantKernel(prior.intercept) if prior.intercept else prior.kernel
 
 
 def process_of_layer(layer: Inducing) -> ProcessGraph:

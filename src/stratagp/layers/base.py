@@ -30,7 +30,9 @@ class CovarianceName:
 def with_jitter(k: Float[Tensor, "*q m m"], share: float) -> Float[Tensor, "*q m m"]:
     """``k`` with ``share`` times its mean diagonal added to the diagonal."""
     noise = share * k.diagonal(dim1=-2, dim2=-1).mean(-1, keepdim=True)
-    return k + torch.diag_embed(noise.expand(k.shape[:-1]))
+    raised = k.clone()
+    raised.diagonal(dim1=-2, dim2=-1).add_(noise)
+    return raised
 
 
 class Layer(Parameterised, ABC):

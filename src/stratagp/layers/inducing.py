@@ -11,13 +11,6 @@ Parameters are kept in float64 unless the module is moved, and cast inside the g
 ``Kzz``: then ``|L⁻¹| ≤ jitter^(−½)``. The inducing values are those of the process with a little noise,
 ``u = f(z) + N(0, jitter)``, and the bound remains a bound. The jitter does not depend on the precision, because
 ``q(v)`` belongs to the factor it was trained with.
-
-**Gradient.** With the gradient ``G`` of ``A``, and ``P`` the lower triangle of ``G Aᵀ`` with half its diagonal,
-
-    ∂Kzx = L⁻ᵀ G,        ∂Kzz = −L⁻ᵀ P L⁻¹,
-
-because ``LᵀL̄`` and ``−G Aᵀ`` agree in their lower triangles. This saves a product over the factor's own gradient.
-Only the symmetric part of ``∂Kzz`` matters, because ``Kzz`` moves symmetrically; it is not symmetrised.
 """
 
 from __future__ import annotations
@@ -36,9 +29,8 @@ from stratagp.kernels.base import as_tensor
 from stratagp.layers.base import CovarianceName, Layer, with_jitter
 from stratagp.layers.inducing_moments import Weights, expected_belief, weights_of
 from stratagp.linalg import cholesky
-from stratagp.linalg.lower import lower_inverse, lower_product, lower_times, transposed_times
-from stratagp.linalg.once import first_derivative_only
-from stratagp.linalg.triangular import project
+from stratagp.linalg.lower import chunks, each, lower_inverse, lower_times
+from stratagp.linalg.triangular import Whitening, project
 from stratagp.means import Zero
 from stratagp.parameters import Parameter, Value, real
 from stratagp.posteriors import FullGaussian, Posterior
@@ -141,7 +133,7 @@ class Inducing(Layer):
     def _name(self) -> CovarianceName:
         return CovarianceName("the inducing points", self.kernel)
 
-    def _whitening(self, dtype: torch.dtype) -> tuple[Float[Tensor, "*q m m"], Float[Tensor, "*q m m"]]:
+    def _whitening(self, dtype: torch.dtype) -> Whitening:
         """``Kzz`` with a graph, and ``L⁻¹`` in the precision ``dtype``; both are computed in it if that suffices.
 
         If the matrix was ill-conditioned a step ago, single precision is used only if float64 shows that it suffices.
@@ -150,19 +142,24 @@ class Inducing(Layer):
         found = self._whitening_in_single() if dtype == torch.float32 and tried else None
         if found is not None:
             return found
-        kzz = self._inducing_covariance()
-        factor = cholesky(kzz.detach(), self._name())
+        kzz = in_precision(self.kernel, torch.float64, self.z.double())
+        factor = cholesky(with_jitter(kzz.detach(), self.jitter), self._name())
         if not tried and _is_well_conditioned(factor):
             found = self._whitening_in_single()
         self._single = found is not None
-        return (kzz, lower_inverse(factor).to(dtype)) if found is None else found
+        return Whitening(kzz, lower_inverse(factor).to(dtype), self.jitter) if found is None else found
 
-    def _whitening_in_single(self) -> tuple[Float[Tensor, "*q m m"], Float[Tensor, "*q m m"]] | None:
+    def _whitening_in_single(self) -> Whitening | None:
         """The same in float32, or None if that does not suffice."""
-        kzz = self._inducing_covariance(torch.float32)
-        factor, failed = torch.linalg.cholesky_ex(kzz.detach())
-        suffices = not failed.any() and _is_well_conditioned(factor)
-        return (kzz, lower_inverse(factor)) if suffices else None
+        kzz = in_precision(self.kernel, torch.float32, self.z.float())
+        inverse = torch.empty_like(kzz, memory_format=torch.contiguous_format)
+        matrices, inverses = each(kzz.detach()), each(inverse)
+        for at in chunks(matrices):
+            factor, failed = torch.linalg.cholesky_ex(with_jitter(matrices[at], self.jitter))
+            if failed.any() or not _is_well_conditioned(factor):
+                return None
+            inverses[at] = lower_inverse(factor)
+        return Whitening(kzz, inverse, self.jitter)
 
     def _expected(self, x: Gaussian) -> Gaussian:
         """The belief at uncertain points, by :mod:`stratagp.layers.inducing_moments`."""
@@ -172,39 +169,14 @@ class Inducing(Layer):
 
     def _rows(self, x: Float[Tensor, "n d"], whitener: Float[Tensor, "*q m m"] | None) -> Gaussian | Mixture:
         mean, kxz, kdiag = in_precision(_Prior(self.kernel, self.mean), x.dtype, x, self.z.to(x))
-        kzx = kxz.mT
-        a = _Whiten.apply(kzx, *self._whitening(x.dtype)) if whitener is None else lower_times(whitener.to(kzx), kzx)
-        belief = self.posterior.marginals(a, kdiag.expand(*a.shape[:-2], -1))
+        kzx, kdiag = kxz.mT, kdiag.expand(*kxz.shape[:-2], -1)
+        if whitener is None:
+            belief = self.posterior.from_covariance(kzx, kdiag, self._whitening(x.dtype))
+        else:
+            belief = self.posterior.marginals(lower_times(whitener.to(kzx), kzx), kdiag)
         if isinstance(belief, Gaussian):
             return Gaussian(belief.mean + mean, belief.var)
         return Mixture(belief.log_weights, Gaussian(belief.parts.mean + mean, belief.parts.var))
-
-
-class _Whiten(torch.autograd.Function):
-    """``A = L⁻¹ Kzx``, given ``Kzz`` and ``L⁻¹``, with the gradients stated above.
-
-    Uses products with the inverse of the factor, several times faster than a triangular solver.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, kzx: Tensor, kzz: Tensor, inverse: Tensor) -> Tensor:
-        a = lower_times(inverse, kzx)
-        ctx.dtype = kzz.dtype
-        ctx.save_for_backward(a, inverse)
-        return a
-
-    @staticmethod
-    @first_derivative_only
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        a, inverse = ctx.saved_tensors
-        to_kzx = to_kzz = None
-        if ctx.needs_input_grad[0]:
-            to_kzx = transposed_times(inverse, grad)
-        if ctx.needs_input_grad[1]:
-            lower = lower_product(grad, a).neg_()
-            lower.diagonal(dim1=-2, dim2=-1).mul_(0.5)
-            to_kzz = transposed_times(inverse, lower_times(lower, inverse)).to(ctx.dtype)
-        return to_kzx, to_kzz, None
 
 
 class _Prior(nn.Module):
@@ -267,8 +239,8 @@ def _is_well_conditioned(factor: Float[Tensor, "*q m m"]) -> bool:
     Then errors of single precision in ``Kzz`` change the marginals by a ten-thousandth or so.
     """
     pivots = factor.diagonal(dim1=-2, dim2=-1).square()
-    variances = factor.square().sum(-1)
-    return bool((pivots.amin(-1) >= _SMALLEST_PIVOT * variances.mean(-1)).all())
+    variance = torch.linalg.vector_norm(factor, dim=(-2, -1)).square() / factor.shape[-1]
+    return bool((pivots.amin(-1) >= _SMALLEST_PIVOT * variance).all())
 
 
 def _functions(kernel: Kernel, z: Tensor) -> int | None:

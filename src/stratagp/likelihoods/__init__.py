@@ -20,3 +20,5 @@ from stratagp.likelihoods.softmax import Softmax as Softmax
 from stratagp.likelihoods.student_t import StudentT as StudentT
 from stratagp.likelihoods.survival import LogNormal as LogNormal
 from stratagp.likelihoods.survival import Weibull as Weibull
+from stratagp.likelihoods.zeros import Hurdle as Hurdle
+from stratagp.likelihoods.zeros import ZeroInflated as ZeroInflated

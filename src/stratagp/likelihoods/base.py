@@ -165,7 +165,7 @@ class Likelihood(Parameterised, ABC):
             return torch.tensordot(weights, each, 1)
 
         start = self.predict(Gaussian(mixture.parts.mean.mean(0), mixture.parts.var.mean(0)))
-        found = torch.stack([_bisect(below, start, level, self.discrete) for level in levels])
+        found = torch.stack([bisect(below, start, level, self.discrete) for level in levels])
         return found.floor() if self.discrete else found
 
 
@@ -204,7 +204,9 @@ def log_average(logs: Float[Tensor, " k *s"], log_weights: Float[Tensor, " k"]) 
     return torch.logsumexp(log_weights.reshape(-1, *[1] * (logs.dim() - 1)) + logs, 0)
 
 
-def _bisect(below: Callable[[Tensor], Tensor], start: Gaussian, level: float, whole: bool) -> Float[Tensor, "n p"]:
+def bisect(
+    below: Callable[[Tensor], Tensor], start: Gaussian, level: float | Tensor, whole: bool
+) -> Float[Tensor, "*s n p"]:
     """Where an increasing function crosses ``level``: doubling brackets until they contain it, then bisection.
 
     For whole numbers, the step is at the only one left in a bracket narrower than one.

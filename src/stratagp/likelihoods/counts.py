@@ -39,12 +39,12 @@ class Poisson(OneFunction, Likelihood):
 
     def log_prob(self, y: Float[Tensor, "n p"], f: Float[Tensor, "*s n 1"]) -> Float[Tensor, "*s n"]:
         """``y log λ − λ − log y!`` with ``log λ = f + log exposure``."""
-        count, log_rate = _exposed(y, self.exposure, f)
+        count, log_rate = exposed(y, self.exposure, f)
         return _poisson(count, log_rate, finite_exp(log_rate.double(), f.dtype)).to(f)
 
     def expected_log_prob(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``y E log λ − E λ − log y!`` with ``E λ = exposure · exp(mean + var/2)``."""
-        count, log_rate = _exposed(y, self.exposure, q.mean)
+        count, log_rate = exposed(y, self.exposure, q.mean)
         return _poisson(count, log_rate, finite_exp((log_rate + 0.5 * q.var).double(), q.mean.dtype)).to(q.mean)
 
     def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
@@ -97,7 +97,7 @@ class NegativeBinomial(OneFunction, Likelihood):
 
         In float64 throughout, because large terms cancel.
         """
-        count, log_mean = _exposed(y, self.exposure, f)
+        count, log_mean = exposed(y, self.exposure, f)
         r, y64 = 1 / self.dispersion.double(), count.double()
         ways = torch.lgamma(y64 + r) - torch.lgamma(r) - torch.lgamma(y64 + 1) - y64 * r.log()
         log_odds = log_mean.double() - r.log()
@@ -200,7 +200,7 @@ def _poisson(count: Float[Tensor, "n 1"], log_rate: Tensor, rate: Tensor) -> Flo
     return (count.double() * log_rate.double() - rate - torch.lgamma(count.double() + 1)).squeeze(-1)
 
 
-def _exposed(
+def exposed(
     y: Float[Tensor, "n p"], default: float, f: Float[Tensor, "*s n 1"]
 ) -> tuple[Float[Tensor, "n 1"], Float[Tensor, "*s n 1"]]:
     """Valid counts, and ``f`` with the log of the exposure added."""

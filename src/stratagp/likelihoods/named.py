@@ -26,6 +26,10 @@ _SCALED: dict[str, Callable[[int, float], Likelihood]] = {  # by the number of t
 _OTHERS: dict[str, Callable[[], Likelihood]] = {
     "poisson": lik.Poisson,
     "negative-binomial": lik.NegativeBinomial,
+    "zero-inflated-poisson": lambda: lik.ZeroInflated(lik.Poisson()),
+    "zero-inflated-negative-binomial": lambda: lik.ZeroInflated(lik.NegativeBinomial()),
+    "hurdle-poisson": lambda: lik.Hurdle(lik.Poisson()),
+    "hurdle-negative-binomial": lambda: lik.Hurdle(lik.NegativeBinomial()),
     "gamma": lik.Gamma,
     "exponential": lik.Exponential,
     "beta": lik.Beta,

@@ -21,6 +21,7 @@ from stratagp.linalg.kronecker import kron_trace as kron_trace
 from stratagp.linalg.kronecker import kron_trace_solve as kron_trace_solve
 from stratagp.linalg.kronecker import kron_triangular_solve as kron_triangular_solve
 from stratagp.linalg.leave_one_out_density import leave_one_out_log_density as leave_one_out_log_density
+from stratagp.linalg.memory import keep_freed_blocks as keep_freed_blocks
 from stratagp.linalg.radial import distance as distance
 from stratagp.linalg.radial import matern_correlation as matern_correlation
 from stratagp.linalg.radial import matern_kernel as matern_kernel

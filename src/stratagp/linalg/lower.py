@@ -13,8 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-_BLOCK = 128
-_LEAST_BLOCKS = 3  # with fewer, the smaller products lose as much as the zeros save
+CHUNK = 2**19  # entries of a matrix handled at once: about the size of a second-level cache
+_BLOCK = 72
+_LEAST_BLOCKS = 2
 
 
 def lower_times(lower: Float[Tensor, "*ql m m"], x: Float[Tensor, "*qx m n"]) -> Float[Tensor, "*q m n"]:
@@ -66,6 +67,32 @@ def lower_product(x: Float[Tensor, "*qx m n"], y: Float[Tensor, "*qy m n"]) -> F
     return out if max(x.dim(), y.dim()) == 3 else out[0]
 
 
+def lower_part(lower: Float[Tensor, "m m"], x: Float[Tensor, "m m"]) -> Float[Tensor, "m m"]:
+    """The lower triangle of ``L x``, zero above it; ``L`` must be zero above the diagonal.
+
+    >>> lower_part(torch.tensor([[1.0, 0.0], [2.0, 3.0]]), torch.ones(2, 2))
+    tensor([[1., 0.],
+            [5., 5.]])
+    """
+    if _is_small(lower):
+        return (lower @ x).tril_()
+    out = torch.empty_like(lower)
+    for rows in _blocks(lower):
+        stop = rows.stop
+        torch.mm(lower[rows, :stop], x[:stop, :stop], out=out[rows, :stop])
+    return out.tril_()
+
+
+def mirror_(lower: Float[Tensor, "m m"]) -> Float[Tensor, "m m"]:
+    """The symmetric matrix with this lower triangle, in place; it must be zero above the diagonal.
+
+    >>> mirror_(torch.tensor([[1.0, 0.0], [2.0, 3.0]]))
+    tensor([[1., 2.],
+            [2., 3.]])
+    """
+    return lower.add_(lower.tril(-1).mT)
+
+
 def lower_inverse(lower: Float[Tensor, "*q m m"]) -> Float[Tensor, "*q m m"]:
     """``L⁻¹`` by halves: ``[[A, 0], [B, C]]⁻¹ = [[A⁻¹, 0], [−C⁻¹ B A⁻¹, C⁻¹]]``.
 
@@ -81,8 +108,21 @@ def lower_inverse(lower: Float[Tensor, "*q m m"]) -> Float[Tensor, "*q m m"]:
     out = torch.zeros_like(lower)
     first, last = lower_inverse(lower[..., :half, :half]), lower_inverse(lower[..., half:, half:])
     out[..., :half, :half], out[..., half:, half:] = first, last
-    out[..., half:, :half] = (last @ (lower[..., half:, :half] @ first)).neg_()
+    below = transposed_times(first, lower[..., half:, :half].mT).mT
+    out[..., half:, :half] = lower_times(last, below).neg_()
     return out
+
+
+def each(matrices: Float[Tensor, "*q n m"]) -> Float[Tensor, "q n m"]:
+    """With a function axis: a matrix that all functions share becomes the only one."""
+    return matrices if matrices.dim() == 3 else matrices[None]
+
+
+def chunks(k: Float[Tensor, "q n m"]) -> Iterator[slice]:
+    """Slices of functions handled together."""
+    step = max(1, CHUNK // max(1, k[0].numel()))
+    for start in range(0, len(k), step):
+        yield slice(start, start + step)
 
 
 def _is_small(rows: Tensor) -> bool:

@@ -10,7 +10,6 @@ sums ``h`` of ``H + Hᵀ``. Several functions are handled a few at a time, so th
 processor's cache from the product to the last sum.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -28,8 +27,7 @@ from stratagp.linalg.distances import (
     weight_gradient,
     with_ones,
 )
-
-_CHUNK = 2**19  # entries of a matrix handled at once: about the size of a second-level cache
+from stratagp.linalg.lower import CHUNK, chunks
 
 
 def gaussian_kernel(
@@ -89,7 +87,7 @@ def _values(x: Tensor, z: Tensor, xc: Tensor, zc: Tensor, weight: Tensor, varian
     out = x.new_empty(q, z.shape[-2], x.shape[-2])
     row, column = (log_of(variance) - 0.5 * x_norm).expand(q, -1), (-0.5 * z_norm).expand(q, -1)
     xc, zc, scales = _with_functions(q, xc, zc, weight.square())
-    for at in _chunks(out):
+    for at in chunks(out):
         torch.bmm(zc[at] * scales[at], xc[at].mT, out=out[at])
         out[at].add_(column[at, :, None]).add_(row[at, None, :]).exp_()
     return out.mT
@@ -103,7 +101,7 @@ def _by_functions(
     squared = None if same else xs.square() if x.dim() == 3 else x.square().expand_as(xs)
     to_z, to_weight = torch.empty_like(zs, memory_format=torch.contiguous_format), torch.empty_like(weights)
     to_variance = k.new_empty(len(k), 1, 1)
-    for at in _chunks(k):
+    for at in chunks(k):
         part = grad[at].mT * k[at].mT
         torch.sum(part, (-2, -1), keepdim=True, out=to_variance[at])
         if squared is None:
@@ -148,7 +146,7 @@ def _by_scales(
     right = with_ones(z)
     products = torch.empty(len(k), right.shape[1], dtype=k.dtype, device=k.device)
     h = torch.zeros(k.shape[1], 1, dtype=k.dtype, device=k.device)
-    step = max(1, _CHUNK // max(1, k.shape[1]))
+    step = max(1, CHUNK // max(1, k.shape[1]))
     buffer = torch.empty(min(step, len(k)), k.shape[1], dtype=k.dtype, device=k.device)
     for start in range(0, len(k), step):
         rows = slice(start, min(start + step, len(k)))
@@ -163,10 +161,3 @@ def _by_scales(
 def _with_functions(q: int, x: Tensor, z: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Points and weights with a function axis, shared ones repeated without a copy."""
     return x.expand(q, *x.shape[-2:]), z.expand(q, *z.shape[-2:]), weight.expand(q, 1, x.shape[-1])
-
-
-def _chunks(k: Float[Tensor, "q n m"]) -> Iterator[slice]:
-    """Slices of functions handled together."""
-    step = max(1, _CHUNK // max(1, k[0].numel()))
-    for start in range(0, len(k), step):
-        yield slice(start, start + step)

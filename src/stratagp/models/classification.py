@@ -31,13 +31,15 @@ _MATRICES = 3  # of size n × n that the evidence of one latent function needs a
 
 
 class GPClassification(Parameterised):
-    """``f ~ GP(0, kernel)`` and ``p(t = 1 | f) = σ(f)`` or ``Φ(f)``, for labels ``t`` that are 0 or 1.
+    """``f ~ GP(0, kernel + intercept)`` and ``p(t = 1 | f) = σ(f)`` or ``Φ(f)``, for labels ``t`` that are 0 or 1.
 
     Arguments:
         kernel: the covariance function, bound to its columns.
         inference: ``"laplace"``, ``"ep"`` (the most accurate, probit only) or ``"variational"``
             (the evidence is a true lower bound, logit only).
         link: ``"logit"`` or ``"probit"``; by default the first that the inference supports.
+        intercept: the variance of a constant that is added to the function and integrated out: far from all rows the
+            function then returns to what gives classes their base rates, instead of to one half.
 
     >>> from stratagp import kernels as k
     >>> x = torch.linspace(-3, 3, 20, dtype=torch.float64)[:, None]
@@ -46,7 +48,9 @@ class GPClassification(Parameterised):
     tensor([0.1161, 0.5000, 0.8839], dtype=torch.float64)
     """
 
-    def __init__(self, kernel: Kernel, inference: str = "laplace", link: str | None = None) -> None:
+    def __init__(
+        self, kernel: Kernel, inference: str = "laplace", link: str | None = None, intercept: float = 0.0
+    ) -> None:
         super().__init__()
         if inference not in LINKS_OF:
             raise InputError(f"inference must be one of {', '.join(LINKS_OF)}; got {inference!r}")
@@ -57,6 +61,7 @@ class GPClassification(Parameterised):
         if kernel.functions is not None:
             raise InputError(f"two classes need one latent function, but the kernel has {kernel.functions}")
         self.kernel, self.inference, self.link = kernel, inference, link
+        self.intercept = _check_intercept(intercept)
 
     def log_evidence(self, x: PointsLike, t: PointsLike, start: WarmStart | None = None) -> Float[Tensor, ""]:
         """The approximate ``log p(t | x)``: the score of the hyperparameters.
@@ -75,14 +80,14 @@ class GPClassification(Parameterised):
         with torch.no_grad():
             _, sites = self._approximate(x, t, None)
             root = sites.precision.sqrt()
-            scaled = root[:, None] * self.kernel(x) * root
+            scaled = root[:, None] * (self.kernel(x) + self.intercept) * root
             factor = cholesky(
                 scaled + torch.eye(len(t), dtype=root.dtype, device=root.device), CovarianceOf(self.kernel)
             )
         return BinaryPosterior(copy.deepcopy(self), x, sites, factor)
 
     def _approximate(self, x: PointsLike, t: Tensor, start: Sites | None) -> tuple[Tensor, Sites]:
-        covariance = self.kernel(x)
+        covariance = self.kernel(x) + self.intercept
         t = t.to(covariance)
         if self.inference == "ep":
             return ep_log_evidence(covariance, t, start, CovarianceOf(self.kernel))
@@ -110,10 +115,11 @@ class BinaryPosterior:
     def marginals(self, x: PointsLike) -> Gaussian:
         """Mean ``kᵀα`` and variance ``k(x, x) − |L⁻¹√τ k|²`` of the latent function at each row, as ``n 1``."""
         with torch.no_grad():
-            cross = self.prior.kernel(self.x, x)
+            cross = self.prior.kernel(self.x, x) + self.prior.intercept
             right = self.sites.precision.sqrt()[:, None] * cross
             half = torch.linalg.solve_triangular(self.factor, right, upper=False)
-            var = (self.prior.kernel.diag(x) - half.square().sum(0)).clamp_min(0)
+            own = self.prior.kernel.diag(x) + self.prior.intercept
+            var = (own - half.square().sum(0)).clamp_min(0)
             return Gaussian((cross.mT @ self.sites.weights)[:, None], var[:, None])
 
     def probabilities(self, x: PointsLike, method: str = "quadrature") -> Float[Tensor, " m"]:
@@ -126,11 +132,12 @@ class BinaryPosterior:
 
 
 class MulticlassLaplace(Parameterised):
-    """``f_c ~ GP(0, kernel)`` for each class and ``p(t = c | f) = softmax(f)_c``, for labels ``0 … n_classes − 1``.
+    """``f_c ~ GP(0, kernel + intercept)`` for each class, ``p(t = c | f) = softmax(f)_c``, for labels from 0.
 
     Arguments:
         kernel: the covariance function of all classes, or one with a function axis: ``kernel.replicate(n_classes)``.
         n_classes: the number of classes.
+        intercept: the variance of a constant of each function, as for :class:`GPClassification`.
 
     >>> from stratagp import kernels as k
     >>> x = torch.linspace(-3, 3, 21, dtype=torch.float64)[:, None]
@@ -140,7 +147,7 @@ class MulticlassLaplace(Parameterised):
     tensor([0, 1, 2])
     """
 
-    def __init__(self, kernel: Kernel, n_classes: int) -> None:
+    def __init__(self, kernel: Kernel, n_classes: int, intercept: float = 0.0) -> None:
         super().__init__()
         if n_classes < 2:
             raise InputError(f"n_classes must be at least 2, got {n_classes}")
@@ -149,12 +156,12 @@ class MulticlassLaplace(Parameterised):
                 f"the kernel has {kernel.functions} functions for {n_classes} classes: use one kernel for all, or "
                 f"kernel.replicate({n_classes})"
             )
-        self.kernel, self.n_classes = kernel, n_classes
+        self.kernel, self.n_classes, self.intercept = kernel, n_classes, _check_intercept(intercept)
 
     def log_evidence(self, x: PointsLike, t: PointsLike, start: WarmStart | None = None) -> Float[Tensor, ""]:
         """Laplace's ``log p(t | x)``; ``start`` as for :class:`GPClassification`."""
         x, labels = _check_classes(self.kernel, x, t, self.n_classes)
-        covariance = self.kernel(x)
+        covariance = self.kernel(x) + self.intercept
         rows = self._rows(labels, covariance)
         value, weights = softmax_log_evidence(covariance, rows, _earlier(start, rows.shape), CovarianceOf(self.kernel))
         if start is not None:
@@ -165,7 +172,7 @@ class MulticlassLaplace(Parameterised):
         """The processes given the labels."""
         x, labels = _check_classes(self.kernel, x, t, self.n_classes)
         with torch.no_grad():
-            covariance = self.kernel(x).expand(self.n_classes, len(x), len(x))
+            covariance = (self.kernel(x) + self.intercept).expand(self.n_classes, len(x), len(x))
             _, weights = softmax_log_evidence(
                 covariance, self._rows(labels, covariance), None, CovarianceOf(self.kernel)
             )
@@ -202,10 +209,10 @@ class MulticlassPosterior:
     def joint(self, x: PointsLike) -> tuple[Float[Tensor, "m c"], Float[Tensor, "m c c"]]:
         """Mean and covariance over the classes at each row: ``δ(k − kᵀE_c k) + kᵀE_c (ΣE)⁻¹ E_c' k``."""
         with torch.no_grad():
-            cross = self.prior.kernel(self.x, x)
+            cross = self.prior.kernel(self.x, x) + self.prior.intercept
             cross = cross.expand(self.prior.n_classes, *cross.shape[-2:])
             blocks = self.curvature.blocks @ cross
-            own = self.prior.kernel.diag(x) - (blocks * cross).sum(1)
+            own = self.prior.kernel.diag(x) + self.prior.intercept - (blocks * cross).sum(1)
             half = torch.linalg.solve_triangular(self.curvature.factor, blocks, upper=False)
             covariance = torch.diag_embed(own.clamp_min(0).mT) + torch.einsum("cnm,dnm->mcd", half, half)
             return (cross.mT @ self.weights[..., None]).squeeze(-1).mT, covariance
@@ -232,6 +239,12 @@ def linked(belief: Gaussian, link: str, method: str = "quadrature") -> Float[Ten
     if method == "kappa":
         return torch.sigmoid(belief.mean * (1 + PROBIT_SLOPE**2 * belief.var).rsqrt()).squeeze(-1)
     return averaged_sigmoid(belief)
+
+
+def _check_intercept(variance: float) -> float:
+    if not 0 <= variance < torch.inf:
+        raise InputError(f"intercept must be a variance, 0 or more, got {variance}")
+    return variance
 
 
 def _check_binary(kernel: Kernel, x: PointsLike, t: PointsLike) -> tuple[Any, Tensor]:

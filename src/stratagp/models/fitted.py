@@ -58,6 +58,11 @@ class Fitted(ABC):
         """How observations come from latent functions; None where a closed form has that inside."""
         return None
 
+    @property
+    def discrete(self) -> bool:
+        """Whether targets are whole numbers."""
+        return self.observed is not None and self.observed.discrete
+
     def log_unit(self, log_scale: Float[np.ndarray, " q"]) -> float:
         """What the log density of standardised targets exceeds that of the targets by."""
         return float(len(self.points) * log_scale.sum())

@@ -20,8 +20,8 @@ from stratagp.models.classification import (
     linked,
 )
 from stratagp.models.fitted import Fitted, Learnt
+from stratagp.models.fitted_counts import BySites
 from stratagp.models.latent_vecchia import Latent, LatentPosterior
-from stratagp.models.neighbours import nearest_before
 from stratagp.models.observations import Data
 from stratagp.objectives.sites import WarmStart
 from stratagp.objectives.vecchia import Conditionals
@@ -166,7 +166,7 @@ class SoftmaxModel(ClassModel):
 
 
 @dataclass
-class VecchiaClassModel(ClassModel):
+class VecchiaClassModel(BySites, ClassModel):
     """Classes by Vecchia's process: one function for two of them, else one for each against the rest.
 
     ``data`` are the rows that values were learnt from, some of those that the posterior knows.
@@ -190,21 +190,6 @@ class VecchiaClassModel(ClassModel):
         """The same process with other data, about which nothing is believed yet."""
         return replace(self, data=data, sets=None, latents=None)
 
-    def settle(self, n_neighbours: int, n_conditionals: int, tolerance: float) -> None:
-        """Find neighbours and sites again, under the values that the prior has now."""
-        x, prior = self.data.x, self.prior
-        near = prior.neighbourhood(x, n_neighbours)
-        self.latents = prior.latents(x, self.targets, self.latents, near, tolerance)
-        self.sets = nearest_before(prior.kernel, x, n_neighbours, prior.seed, n_conditionals)
-
-    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
-        """The evidence of the sites, estimated from the conditionals at hand."""
-        return self.prior.log_evidence(self.data.x, self.targets, self.latents, self.sets)
-
-    def condition(self, tolerance: float = 1e-6) -> LatentPosterior:
-        """The posterior of all latent functions."""
-        return self.prior.condition(self.data.x, self.targets, tolerance)
-
     def probabilities(self, posterior: LatentPosterior, x: PointsLike) -> Float[Tensor, "n c"]:
         """``1 − p`` and ``p``, or those of several classes, normalised to sum to one."""
         mean, var = posterior.marginals(x)
@@ -218,9 +203,11 @@ class VecchiaClassModel(ClassModel):
         return posterior.marginals(x)
 
 
-def class_model(kernel: Kernel, data: Data, n_classes: int, inference: str, link: str | None) -> ClassModel:
+def class_model(
+    kernel: Kernel, data: Data, n_classes: int, inference: str, link: str | None, intercept: float = 0.0
+) -> ClassModel:
     """The model for a way of inference and a number of classes."""
     if n_classes > 2 and inference == "laplace" and link in (None, "logit"):
-        return SoftmaxModel(MulticlassLaplace(kernel, n_classes), data, n_classes)
-    prior = GPClassification(kernel, inference, link)
+        return SoftmaxModel(MulticlassLaplace(kernel, n_classes, intercept), data, n_classes)
+    prior = GPClassification(kernel, inference, link, intercept)
     return OneAgainstRestModel(prior, data, n_classes) if n_classes > 2 else BinaryModel(prior, data, n_classes)

@@ -266,10 +266,21 @@ class VecchiaModel(ProcessModel):
         return replace(self, draws=draws, sets=None if self.sets is None else self.sets.nearest(_GIVEN))
 
     def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
-        """``log p(y)``, estimated from the conditionals at hand; or the leave-one-out density of all rows."""
-        if leave_one_out:
-            return super().score(leave_one_out)
-        data, sets = (self.data, None) if self.sets is None else self._seen(self.sets)
+        """The density of all rows if each were as probable as those of the conditionals at hand, or by leave-one-out.
+
+        The conditionals that values are learnt from are those of rows after half of the others.
+        """
+        return super().score(leave_one_out) if leave_one_out else self._density(self.sets)
+
+    def evidence(self) -> Float[Tensor, ""]:
+        """``log p(y)``, estimated from rows of the whole order."""
+        if self.sets is None:
+            return self.score()
+        count, few = self.sets.given.shape
+        return self._density(self.prior.conditionals(self.data.x, 2 * count, few))
+
+    def _density(self, sets: Conditionals | None) -> Float[Tensor, ""]:
+        data, sets = (self.data, None) if sets is None else self._seen(sets)
         parts = zip(data.y.mT, data.row_noise(self.prior.noise), strict=True)
         return torch.stack([self.prior.log_evidence(data.x, y, level, sets) for y, level in parts]).sum()
 

@@ -12,13 +12,19 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import NoAttributeError
+from stratagp.likelihoods import Likelihood
 from stratagp.models.fitted import Fitted
+from stratagp.models.fitted_counts import log_share
 from stratagp.models.forest import Forest
 from stratagp.models.observations import Data
 from stratagp.models.spread import Spread
+from stratagp.models.warps import Log
 from stratagp.parameterised import Parameterised
-from stratagp.predictive import Classes, LocationScale
-from stratagp.types import PointsLike
+from stratagp.predictive import Classes, LocationScale, Observed, Predictive
+from stratagp.predictive.warped import Warped
+from stratagp.types import Gaussian, PointsLike
+
+_SURE = 1e-12  # variance of a log rate that is taken as known
 
 
 class NoValues(Parameterised):
@@ -102,6 +108,60 @@ class TreesModel(OfTrees):
     def function(self, x: PointsLike) -> Float[np.ndarray, "n q"]:
         """The mean of the forests."""
         return self.location(_table(x)).mean(1, keepdim=True).numpy()
+
+
+@dataclass
+class CountTreesModel(OfTrees):
+    """Counts whose expectation is the exponential of a forest, with the law of a likelihood around it.
+
+    ``of="f"`` asks about the expectation: log-normal, by the jackknife over folds.
+
+    Arguments:
+        location: the log of the expected count, a column for each fold, whose average counts.
+        likelihood: the law around it.
+        data: the training rows.
+        held_out_log: the log of what each row was expected to be by the forest that has not seen it.
+    """
+
+    location: Forest
+    likelihood: Likelihood
+    data: Data = field(repr=False)
+    held_out_log: Float[Tensor, " n"] = field(repr=False)
+
+    @property
+    def observed(self) -> Likelihood:
+        """The law of counts."""
+        return self.likelihood
+
+    def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
+        """The log probability of the training rows by forests that have not seen them."""
+        return torch.as_tensor(self.held_out().log_density(self.data.y.cpu().numpy()).sum())
+
+    def held_out(self) -> Observed:
+        """What is said of each training row by the forest that has not seen it."""
+        return self._around(self.held_out_log)
+
+    def predictive(self, x: Any, of: str = "y") -> Predictive:
+        """The distribution of counts, or of their expectation."""
+        each = self.location(_table(x))
+        if of == "y":
+            return self._around(each.mean(1))
+        var = each.var(1, correction=0) * (each.shape[1] - 1)
+        mean = each.mean(1) - 0.5 * var  # so that its exponential has the mean that counts have
+        logs = LocationScale(mean[None, :, None].numpy(), var[None, :, None].numpy(), np.zeros(1))
+        return Warped(logs, Log(0.0, 0.0, 1.0))
+
+    def draw(self, x: PointsLike, n_samples: int, of: str, generator: torch.Generator) -> Float[np.ndarray, "s n q"]:
+        """Draws, independent over rows."""
+        return self.predictive(x, of).sample(n_samples, generator)
+
+    def function(self, x: PointsLike) -> Float[np.ndarray, "n q"]:
+        """The expected count."""
+        return self.location(_table(x)).mean(1, keepdim=True).exp().numpy()
+
+    def _around(self, logs: Float[Tensor, " n"]) -> Observed:
+        rate = (logs - log_share(self.likelihood))[:, None]
+        return Observed(self.likelihood, len(rate), lambda: Gaussian(rate, torch.full_like(rate, _SURE)))
 
 
 @dataclass(frozen=True)

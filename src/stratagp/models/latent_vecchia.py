@@ -22,7 +22,7 @@ from stratagp.linalg.conditional_precision import ConditionalPrecision
 from stratagp.means import Mean, Zero
 from stratagp.models.data_checks import check_data, check_points
 from stratagp.models.neighbours import NeighbourSearch, nearest_before
-from stratagp.objectives.row_sites import RowSites, laplace_sites, matched_sites
+from stratagp.objectives.row_sites import RowSites, expected_sites, laplace_sites, matched_sites
 from stratagp.objectives.vecchia import Conditionals, local_regression, vecchia
 from stratagp.parameterised import Parameterised
 from stratagp.types import Gaussian, PointsLike
@@ -33,10 +33,14 @@ _MAX_SWEEPS = 100
 
 
 class Latent(NamedTuple):
-    """What is believed about one latent function at its rows: the mean less the prior's, and sites."""
+    """What is believed about one latent function at its rows: the mean less the prior's, and sites.
+
+    The variational bound asks for the belief as it was when sites were found, ``n 1``.
+    """
 
     values: Float[Tensor, " n"]
     sites: RowSites
+    belief: Gaussian | None = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,8 @@ class VecchiaLatentGP(Parameterised):
         kernel: a covariance function of columns, bound to them.
         likelihood: of one latent function.
         mean: the prior mean, a :class:`~stratagp.means.Mean` or any torch module from ``n d`` to ``n`` or ``n q``.
-        inference: ``"laplace"``, or ``"ep"``: better probabilities, for log-concave likelihoods.
+        inference: ``"laplace"``; ``"ep"``: better probabilities, for log-concave likelihoods; or ``"variational"``, the
+            best Gaussian bound, whose gradient has the values of the likelihood, too.
         n_neighbours: how many rows a row is conditioned on.
         seed: of the order of the rows, which is random.
 
@@ -91,8 +96,8 @@ class VecchiaLatentGP(Parameterised):
         super().__init__()
         if not kernel.takes_tensors:
             raise InputError(f"kernel must be over columns of numbers, got {kernel}: for objects take ExactGP")
-        if inference not in ("laplace", "ep"):
-            raise InputError(f"inference must be 'laplace' or 'ep', got {inference!r}")
+        if inference not in ("laplace", "ep", "variational"):
+            raise InputError(f"inference must be 'laplace', 'ep' or 'variational', got {inference!r}")
         if likelihood.functions(1) != 1:
             raise InputError(f"likelihood must have one latent function, got {likelihood}")
         if n_neighbours < 1:
@@ -147,19 +152,25 @@ class VecchiaLatentGP(Parameterised):
     ) -> Float[Tensor, ""]:
         """``Σ log p(zᵢ | z_{N(i)}) + Σ log cᵢ``: that of the sites, which stand for the likelihood.
 
-        Its gradient leaves sites where they are. For converged expectation propagation that is the whole gradient; for
-        Laplace's method the part by which sites move is missing. ``sets`` are conditionals of some rows, or of other
-        values of the kernel: then it is an estimate.
+        Its gradient leaves sites where they are. For converged expectation propagation and the variational bound that
+        is the whole gradient; for Laplace's method the part by which sites move is missing. ``sets`` are conditionals
+        of some rows, or of other values of the kernel: then it is an estimate.
         """
         x, y = self._data(x, y)
         latents = self.latents(x, y) if latents is None else latents
         sets = nearest_before(self.kernel, x, self.n_neighbours, self.seed) if sets is None else sets
         means, own = self.prior_mean(x, y.shape[1]), NUGGET * self.kernel.diag(x)
         values = []
-        for mean, (_, sites) in zip(means.mT, latents, strict=True):
-            scale = sites.log_scale[sets.rows].sum() * (sets.total / len(sets.rows))
+        for mean, targets, latent in zip(means.mT, y.mT, latents, strict=True):
+            sites, share = latent.sites, sets.total / len(sets.rows)
+            scale = share * self._log_scales(targets[:, None], latent)[sets.rows].sum()
             values.append(vecchia(self.kernel, 1 / sites.precision + own, x, sites.observed - mean, sets) + scale)
         return torch.stack(values).sum()
+
+    def _log_scales(self, y: Tensor, latent: Latent) -> Float[Tensor, " n"]:
+        """``log c``; for the bound with ``E log p``, which depends on the values that the likelihood has now."""
+        scales = latent.sites.log_scale
+        return scales if latent.belief is None else scales + self.likelihood.expected_log_prob(y, latent.belief)
 
     def condition(self, x: Any, y: Any, tolerance: float = 1e-6) -> LatentPosterior:
         """The processes given observations."""
@@ -200,26 +211,32 @@ class VecchiaLatentGP(Parameterised):
     def _matched(
         self, x: Tensor, y: Tensor, mean: Tensor, near: Neighbourhood, start: Latent | None, tolerance: float
     ) -> Latent:
-        """Sites of all rows move at once to where they match moments, half as far when they diverge."""
+        """Sites of all rows move at once to where they match moments or expectations, half as far when they diverge."""
+        bound = self.inference == "variational"
         if start is None:
             prior = Gaussian(mean[:, None], self.kernel.diag(x)[:, None])
-            start = Latent(torch.zeros_like(mean), matched_sites(self.likelihood, y, prior))
-        (values, sites), step, last = start, 1.0, math.inf
+            first = laplace_sites(self.likelihood, y, mean) if bound else matched_sites(self.likelihood, y, prior)
+            start = Latent(torch.zeros_like(mean), first)
+        (values, sites, _), step, last = start, 1.0, math.inf
         for _ in range(_MAX_SWEEPS):
             right = sites.shift - sites.precision * mean
             values = near.precision.solve(sites.precision, right, values, min(1e-3, tolerance))
             var = self._cavity_variances(x, near, sites.precision)
-            centre = mean + values + var * (sites.precision * (mean + values) - sites.shift)
-            goal = matched_sites(self.likelihood, y, Gaussian(centre[:, None], var[:, None]))
             spread = var / (1 + var * sites.precision)
+            belief = Gaussian((mean + values)[:, None], spread[:, None])
+            if bound:
+                goal = expected_sites(self.likelihood, y, belief)
+            else:
+                centre = mean + values + var * (sites.precision * (mean + values) - sites.shift)
+                goal = matched_sites(self.likelihood, y, Gaussian(centre[:, None], var[:, None]))
             moved = (goal.precision - sites.precision).abs() * spread + (goal.shift - sites.shift).abs() * spread.sqrt()
             change = float(moved.mean())
             if change < tolerance:
-                return Latent(values, goal)
+                return Latent(values, goal, belief if bound else None)
             step, last = step if change < last else max(0.5 * step, 0.05), change
             sites = RowSites(*(old + step * (new - old) for old, new in zip(sites, goal, strict=True)))
         self._warn(change)
-        return Latent(values, goal)
+        return Latent(values, goal, belief if bound else None)
 
     def _cavity_variances(self, x: Tensor, near: Neighbourhood, precision: Tensor) -> Float[Tensor, " n"]:
         """How uncertain each value is to its nearest other rows with their sites."""

@@ -133,12 +133,14 @@ def nearest_before(
     seed: int = 0,
     n_rows: int | None = None,
     others: bool = False,
+    late: bool = False,
 ) -> Conditionals:
     """The ``m`` nearest rows before each row, in a random order, under the values that the kernel has now.
 
     Arguments:
         n_rows: of how many rows, chosen at random; of all where it is left out.
         others: whether to take the nearest of all other rows, for the leave-one-out density.
+        late: whether to choose among the later half of the order alone, whose rows come after as many others.
 
     >>> from stratagp import kernels as k
     >>> nearest_before(k.RBF(), torch.tensor([[0.0], [1.0], [3.0]]), 1).rows.sort().values
@@ -146,9 +148,11 @@ def nearest_before(
     """
     n, generator = len(x), torch.Generator().manual_seed(seed)
     order = torch.randperm(n, generator=generator).to(x.device)
-    count = min(n, n_rows or n)
+    first = n // 2 if late else 0
+    count = min(n - first, n_rows or n)
     spot = torch.rand(1, generator=generator, dtype=torch.float64)  # where the first of equal steps begins
-    places = ((torch.arange(count, dtype=torch.float64) + spot) * (n / count)).long().clamp_max(n - 1).to(x.device)
+    steps = (torch.arange(count, dtype=torch.float64) + spot) * ((n - first) / count)
+    places = (first + steps.long()).clamp_max(n - 1).to(x.device)
     search, points = NeighbourSearch(kernel, x[order]), x[order[places]]
     m = min(m, n - 1)
     found = search.nearest(points, m, but=places) if others else search.nearest(points, m, before=places)

@@ -16,6 +16,7 @@ from stratagp.models.warps import Chosen, NormalScores, Warp
 from stratagp.parameterised import Parameterised
 from stratagp.predictive import Classes, Predictive, mixture, narrowed
 from stratagp.predictive.warped import Warped
+from stratagp.predictive.whole import Whole, as_counts
 from stratagp.types import PointsLike
 
 
@@ -25,8 +26,8 @@ class Entry:
 
     Arguments:
         name: of the candidate.
-        density: the mean log density of held-out rows, of standardised targets; log probability of classes.
-        error: root mean square error of held-out rows, of standardised targets; the share of wrong classes.
+        density: the mean log density of held-out rows, of standardised targets; log probability of classes and counts.
+        error: root mean square error of held-out rows, of standardised targets or counts; share of wrong classes.
         weight: in the stack; 0 for those that are no members.
         rows: that it was judged after learning from.
         seconds: that it took.
@@ -51,6 +52,7 @@ class Member:
         inputs: what columns go through; None for columns as they are.
         warp: what targets went through; None for targets as they are.
         width: the factor of the spread of what it says: a mixture of models that are right is too wide.
+        whole: whether it predicts real numbers, which are read as counts.
     """
 
     name: str
@@ -59,21 +61,23 @@ class Member:
     inputs: NormalScores | Chosen | None = None
     warp: Warp | None = None
     width: float = 1.0
+    whole: bool = False
 
     def predictive(self, x: Any, of: str = "y") -> Predictive | Classes:
         """The distribution at rows ``x``, of targets as they are."""
         found = self.fitted.predictive(self._seen(x), of)
-        return self._as_it_is(found)
+        return self._as_it_is(found, of)
 
     def held_out(self) -> Predictive | Classes | None:
         """What was said of training rows by models that had not seen them, where learning tells."""
         found = self.fitted.held_out()
         return None if found is None else self._as_it_is(found)
 
-    def _as_it_is(self, found: Predictive | Classes) -> Predictive | Classes:
+    def _as_it_is(self, found: Predictive | Classes, of: str = "y") -> Predictive | Classes:
         if self.warp is not None and isinstance(found, Predictive):
             found = Warped(found, self.warp)
-        return narrowed(found, self.width)
+        found = narrowed(found, self.width)
+        return Whole(found) if self.whole and of == "y" and isinstance(found, Predictive) else found
 
     def function(self, x: Any) -> Float[np.ndarray, "n q"]:
         """The expected function; that of a warped target is its median."""
@@ -87,7 +91,8 @@ class Member:
             found = self.fitted.predictive(self._seen(x), of)
             assert isinstance(found, Predictive)
             drawn = found.mean + self.width * (drawn - found.mean)
-        return drawn if self.warp is None else self.warp.inverse(drawn)
+        drawn = drawn if self.warp is None else self.warp.inverse(drawn)
+        return as_counts(drawn) if self.whole and of == "y" else drawn
 
     def _seen(self, x: Any) -> Any:
         return x if self.inputs is None else self.inputs(x)
@@ -134,6 +139,12 @@ class StackModel(Fitted):
         """Whether it tells probabilities of classes."""
         return isinstance(self.members[0].predictive(self.rows[:1]), Classes)
 
+    @property
+    def discrete(self) -> bool:
+        """Whether targets are whole numbers."""
+        found = self.members[0].predictive(self.rows[:1])
+        return isinstance(found, Predictive) and found.discrete
+
     def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
         """Not known: members are judged by held-out rows, not by evidence."""
         raise InputError("a stack has no evidence: leaderboard_ tells the held-out density of its members")
@@ -158,7 +169,7 @@ class StackModel(Fitted):
         return np.tensordot(self.weights.numpy(), np.stack([member.function(x) for member in self.members]), 1)
 
     def draw(self, x: Any, n_samples: int, of: str, generator: torch.Generator) -> Float[np.ndarray, "s n q"]:
-        """Each draw from one member; those of trees are independent over rows."""
+        """Each draw from one member; those of trees and of likelihoods of counts are independent over rows."""
         chosen = torch.multinomial(self.weights, n_samples, replacement=True, generator=generator)
         parts = [
             member.draw(x, count, of, generator)

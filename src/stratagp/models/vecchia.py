@@ -60,7 +60,12 @@ class VecchiaGP(ObservedProcess):
         self.n_neighbours, self.seed = n_neighbours, seed
 
     def conditionals(
-        self, x: Float[Tensor, "n d"], n_rows: int | None = None, n_neighbours: int | None = None, others: bool = False
+        self,
+        x: Float[Tensor, "n d"],
+        n_rows: int | None = None,
+        n_neighbours: int | None = None,
+        others: bool = False,
+        late: bool = False,
     ) -> Conditionals:
         """The nearest rows before each row, in a random order, under the values that the kernel has now.
 
@@ -70,8 +75,9 @@ class VecchiaGP(ObservedProcess):
             n_rows: of how many rows, chosen at random; of all where it is left out.
             n_neighbours: where it is not the number of the process.
             others: whether to take the nearest of all other rows, for the leave-one-out density.
+            late: whether to choose among the later half of the order alone.
         """
-        return nearest_before(self.kernel, x, n_neighbours or self.n_neighbours, self.seed, n_rows, others)
+        return nearest_before(self.kernel, x, n_neighbours or self.n_neighbours, self.seed, n_rows, others, late)
 
     def log_evidence(self, x: Any, y: Any, noise: Any = None, sets: Conditionals | None = None) -> Float[Tensor, ""]:
         """``Σ log p(yᵢ | y_{N(i)})``; ``noise`` gives each row its own variance.

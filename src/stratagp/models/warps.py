@@ -127,7 +127,41 @@ class Asinh:
         return -0.5 * np.log((y - self.centre) ** 2 + self.width**2) - np.log(self.scale)
 
 
-Warp = Log | Logit | Asinh
+@dataclass(frozen=True)
+class Standard:
+    """``g(y) = (y − shift)/scale``: targets with mean zero and deviation one.
+
+    >>> Standard.learnt(np.array([1.0, 3.0])).forward(np.array([3.0])).tolist()
+    [1.0]
+    """
+
+    shift: float
+    scale: float
+
+    @staticmethod
+    def learnt(y: Float[np.ndarray, " n"]) -> Standard:
+        """The one that standardises targets."""
+        return Standard(float(y.mean()), float(y.std()) or 1.0)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """What targets lie between."""
+        return -np.inf, np.inf
+
+    def forward(self, y: np.ndarray) -> np.ndarray:
+        """``g(y)``."""
+        return (y - self.shift) / self.scale
+
+    def inverse(self, z: np.ndarray) -> np.ndarray:
+        """``shift + scale z``."""
+        return self.shift + self.scale * z
+
+    def log_slope(self, y: np.ndarray) -> np.ndarray:
+        """``−log scale``."""
+        return np.full_like(y, -np.log(self.scale))
+
+
+Warp = Log | Logit | Asinh | Standard
 
 
 @dataclass(frozen=True)

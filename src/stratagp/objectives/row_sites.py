@@ -1,10 +1,13 @@
-"""A Gaussian in place of the likelihood of each row, by Laplace's method or by expectation propagation.
+"""A Gaussian in place of the likelihood of each row: Laplace's method, expectation propagation, a variational bound.
 
 A site is ``c exp(ν f − ½ τ f²)``: an observation ``z = ν/τ`` with noise ``1/τ``. Laplace's method matches the first two
 derivatives of ``log p(y | f)`` at the mode. Expectation propagation matches the moments of its product with the cavity
 ``N(m, v)``, the belief about ``f`` from all other rows: with ``Z(m) = ∫ p(y | f) N(f; m, v) df``,
 
     g = ∂ log Z/∂m,   ρ = −∂² log Z/∂m²,   τ = ρ/(1 − vρ),   ν = (g + mρ)/(1 − vρ).
+
+The variational bound is highest where sites have the derivatives of ``E log p(y | f)`` under the belief ``N(m, v)``, as
+Laplace's have those of ``log p`` at a point (Khan and Lin 2017).
 
 Derivatives are by autograd, so any likelihood of one function will do.
 """
@@ -71,6 +74,25 @@ def matched_sites(likelihood: Likelihood, y: Float[Tensor, "n p"], cavity: Gauss
     rest = (1 - var * curvature).clamp_min(LEAST)
     precision, shift = (curvature / rest).clamp_min(LEAST), (slope + mean * curvature) / rest
     return RowSites(precision, shift, value - _log_normal(shift / precision - mean, var + 1 / precision))
+
+
+def expected_sites(likelihood: Likelihood, y: Float[Tensor, "n p"], belief: Gaussian) -> RowSites:
+    """The sites with the derivatives of ``E log p(y | f)`` by the mean of the belief.
+
+    Their ``log c`` lacks ``E log p(y | f)``; with it, the evidence of the sites is the variational bound.
+
+    >>> from stratagp.likelihoods import Poisson
+    >>> one = torch.ones(1, 1, dtype=torch.float64)
+    >>> expected_sites(Poisson(), one, Gaussian(-one, 2 * one)).precision  # exp(m + v/2)
+    tensor([1.], dtype=torch.float64)
+    """
+    mean, var = belief.mean[:, 0], belief.var[:, 0]
+    _, slope, curvature = _derivatives(
+        lambda at: likelihood.expected_log_prob(y, Gaussian(at[:, None], belief.var)), mean
+    )
+    precision = curvature.clamp_min(LEAST)
+    log_scale = 0.5 * precision * var - _log_normal(slope / precision, 1 / precision)
+    return RowSites(precision, precision * mean + slope, log_scale)
 
 
 def _derivatives(function: Callable[[Tensor], Tensor], at: Float[Tensor, " n"]) -> tuple[Tensor, Tensor, Tensor]:

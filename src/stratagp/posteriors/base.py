@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from stratagp.linalg.triangular import Whitening, whiten
 from stratagp.parameterised import Parameterised
 from stratagp.types import Gaussian, Mixture
 
@@ -32,6 +33,12 @@ class Posterior(Parameterised, ABC):
     @abstractmethod
     def marginals(self, a: Float[Tensor, "*q m n"], kdiag: Float[Tensor, "*q n"]) -> Gaussian | Mixture:
         """The belief about the functions at ``n`` rows, in the precision of ``a``; functions may share both."""
+
+    def from_covariance(
+        self, kzx: Float[Tensor, "*q m n"], kdiag: Float[Tensor, "*q n"], whitening: Whitening
+    ) -> Gaussian | Mixture:
+        """The same from ``Kzx`` and its whitening."""
+        return self.marginals(whiten(kzx, whitening), kdiag)
 
     @abstractmethod
     def kl(self) -> Float[Tensor, ""]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from stratagp.linalg import whitened_marginals
 from stratagp.linalg.once import first_derivative_only
+from stratagp.linalg.triangular import Whitening
 from stratagp.posteriors.base import Posterior
 from stratagp.posteriors.sizes import check_sizes
 from stratagp.types import Gaussian
@@ -42,6 +43,12 @@ class FullGaussian(Posterior):
         """``Aᵀ mean`` and ``k − Σ A² + Σ (scaleᵀA)²``, each ``n q``."""
         return Gaussian(*whitened_marginals(a, kdiag, self.mean.to(a), self.scale.to(a)))
 
+    def from_covariance(
+        self, kzx: Float[Tensor, "*q m n"], kdiag: Float[Tensor, "*q n"], whitening: Whitening
+    ) -> Gaussian:
+        """The same with fewer products."""
+        return Gaussian(*whitened_marginals(kzx, kdiag, self.mean.to(kzx), self.scale.to(kzx), whitening))
+
     def covariance(self, a: Float[Tensor, "*q m n"], k: Float[Tensor, "*q n n"]) -> Float[Tensor, "q n n"]:
         """``k − AᵀA + (scaleᵀA)ᵀ(scaleᵀA)``: the joint covariance of all rows, for each function."""
         half = self.scale.to(a).tril().mT @ a
@@ -62,16 +69,15 @@ class _Divergence(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, mean: Tensor, scale: Tensor) -> Tensor:
-        lower = scale.tril()
-        ctx.save_for_backward(mean, lower)
-        log_det = lower.diagonal(dim1=-2, dim2=-1).double().square().log().sum()
-        squares = mean.double().square().sum() + lower.square().sum(dtype=torch.float64)
+        ctx.save_for_backward(mean, scale)
+        log_det = scale.diagonal(dim1=-2, dim2=-1).double().square().log().sum()
+        squares = mean.double().square().sum() + sum(t.tril().square().sum(dtype=torch.float64) for t in scale)
         return 0.5 * (squares - mean.numel() - log_det)
 
     @staticmethod
     @first_derivative_only
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        mean, lower = ctx.saved_tensors
-        to_scale = grad.to(lower) * lower
-        to_scale.diagonal(dim1=-2, dim2=-1).sub_(grad.to(lower) / lower.diagonal(dim1=-2, dim2=-1))
+        mean, scale = ctx.saved_tensors
+        to_scale = scale.tril().mul_(grad.to(scale))
+        to_scale.diagonal(dim1=-2, dim2=-1).sub_(grad.to(scale) / scale.diagonal(dim1=-2, dim2=-1))
         return grad.to(mean) * mean, to_scale

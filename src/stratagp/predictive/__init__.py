@@ -11,3 +11,4 @@ from stratagp.predictive.narrowed import Narrowed as Narrowed
 from stratagp.predictive.narrowed import narrowed as narrowed
 from stratagp.predictive.observed import Observed as Observed
 from stratagp.predictive.units import InUnits as InUnits
+from stratagp.predictive.whole import Whole as Whole

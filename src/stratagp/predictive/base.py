@@ -83,4 +83,6 @@ class Predictive(ABC):
             middle = 0.5 * (low + high)
             under = self.cdf(middle) < level
             low, high = np.where(under, middle, low), np.where(under, high, middle)
+            if self.discrete and (high - low < 1).all():  # one whole number is left in each
+                break
         return np.floor(high) if self.discrete else 0.5 * (low + high)

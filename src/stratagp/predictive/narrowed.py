@@ -12,6 +12,7 @@ from jaxtyping import Float
 from stratagp.predictive.base import Predictive
 from stratagp.predictive.classes import Classes
 from stratagp.predictive.warped import Warped
+from stratagp.predictive.whole import Whole
 
 
 @dataclass(frozen=True)
@@ -67,17 +68,22 @@ class Narrowed(Predictive):
 def narrowed(found: Predictive | Classes, factor: float) -> Predictive | Classes:
     """Numbers ``factor`` times as wide around their mean; classes with probabilities ``∝ p^(1 / factor)``.
 
-    What lies behind an increasing function is narrowed there, so that targets stay within their bounds.
+    What lies behind an increasing function is narrowed there, so that targets stay within their bounds; counts of real
+    numbers become those of narrower numbers, and others, whose likelihood ties their variance to their mean, stay.
 
     >>> narrowed(Classes(np.array([[0.25, 0.75]])), 0.5).probabilities.round(3).tolist()  # 1 to 9
     [[0.1, 0.9]]
     """
     if factor == 1:
         return found
+    if isinstance(found, Whole):
+        inner = narrowed(found.base, factor)
+        assert isinstance(inner, Predictive)
+        return replace(found, base=inner)
     if isinstance(found, Warped):
         return replace(found, base=Narrowed(found.base, factor))
     if not isinstance(found, Classes):
-        return Narrowed(found, factor)
+        return found if found.discrete else Narrowed(found, factor)
     most = found.probabilities.max(1, keepdims=True)
     sharper = (found.probabilities / most) ** (1 / factor)
     return Classes(sharper / sharper.sum(1, keepdims=True))

@@ -10,12 +10,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.kernels import RBF, Kernel, Linear, Matern
-from stratagp.models.warps import Asinh, Chosen, Log, Logit, NormalScores, Warp
+from stratagp.likelihoods import Likelihood, NegativeBinomial, Poisson, ZeroInflated
+from stratagp.models.warps import Asinh, Chosen, Log, Logit, NormalScores, Standard, Warp
 from stratagp.recipes import choose
 from stratagp.recipes.base import Data, Recipe, Rows
 from stratagp.recipes.boosted_mean import BoostedMeanRecipe
 from stratagp.recipes.choose import EXACT_ROWS
 from stratagp.recipes.classes import ClassRecipe
+from stratagp.recipes.count_trees import CountTreesRecipe
+from stratagp.recipes.counts import CountRecipe
 from stratagp.recipes.exact import ExactRecipe
 from stratagp.recipes.outliers import OutliersRecipe, found_outliers
 from stratagp.recipes.spread import SpreadRecipe
@@ -28,11 +31,13 @@ from stratagp.recipes.vecchia_classes import VecchiaClassRecipe
 _SKEWED = 1.0  # skewness of a column or a target from which on another scale is tried
 _LONG_TAILS = 4.0  # excess kurtosis of a target from which on its tails are bent
 _TRIAL = 1000  # rows up to which a first trial takes closed forms, however many rows there are
+_MOST_COUNTED = 30.0  # the mean of counts: rounding hardly matters to larger ones
 _FEW_COLUMNS = 30  # up to which a linear part is tried
 _MOST_CHOSEN = 10  # columns of a process that sees those alone which trees find relevant
 _NAMES: dict[Kind, str] = {"boosting": "boosted trees", "extra trees": "extra trees"}
 
 ANYWHERE = (-np.inf, np.inf)
+AS_COUNTS = (-0.5, np.inf)  # what numbers lie between that are read as counts
 Make = Callable[[Rows], Recipe]
 InputsOf = Callable[[Data], NormalScores | Chosen]
 WarpOf = Callable[[Float[np.ndarray, " n"]], Warp]
@@ -48,6 +53,8 @@ class Candidate:
         why: what its weight says about the data.
         inputs: what columns go through, from the rows; None for columns as they are.
         warp: the increasing function of the target, from the targets; None for targets as they are.
+        whole: whether it predicts real numbers, which are read as counts.
+        narrows: whether its predictions can be narrowed.
         process: whether its cost grows fast with rows, so that it is tried on few of them first; trees learn by folds,
             and tell themselves what they say of rows that they have not seen.
     """
@@ -57,7 +64,71 @@ class Candidate:
     why: str
     inputs: InputsOf | None = None
     warp: WarpOf | None = None
+    whole: bool = False
+    narrows: bool = True
     process: bool = True
+
+
+def are_counts(y: Float[np.ndarray, " n"]) -> bool:
+    """Whether targets are counts: whole numbers from 0 on that repeat, have no common divisor, and are small.
+
+    There must be three values at least, and two rows for each on average. A mean of at most 30 leaves out amounts in
+    cents, and a least value below the range leaves out years.
+
+    >>> are_counts(np.array([0.0, 2, 1, 0, 3, 1, 1, 0])), are_counts(np.array([1998.0, 2001, 1999, 1998, 2001, 1999]))
+    (True, False)
+    """
+    values = np.unique(y)
+    if len(y) < 2 * len(values) or len(values) < 3 or values[0] < 0 or (values != np.floor(values)).any():
+        return False
+    small = y.mean() <= _MOST_COUNTED and values[0] < values[-1] - values[0]
+    return bool(small and np.gcd.reduce(values.astype(np.int64)) == 1)
+
+
+def of_counts(
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, " n"],
+    support: tuple[float, float] = AS_COUNTS,
+    every: bool = False,
+) -> list[Candidate]:
+    """Candidates for counts: likelihoods of counts, and all for numbers, read as counts. Arguments as of
+    :func:`of_numbers`."""
+    clustered, multiply = NegativeBinomial(), "counts whose causes multiply"
+    found = [
+        _counted("negative binomial, Matérn 5/2", clustered, _matern(2.5), multiply),
+        Candidate(
+            "boosted counts", lambda rows: CountTreesRecipe(), f"{multiply}, in steps", narrows=False, process=False
+        ),
+        _counted("Poisson, Matérn 5/2", Poisson(), _matern(2.5), "independent events whose causes multiply"),
+    ]
+    if every or has_many_zeros(y.numpy()):
+        why = f"{multiply}, and rows that are always zero"
+        found.insert(1, _counted("zero-inflated, Matérn 5/2", ZeroInflated(clustered), _matern(2.5), why))
+    if every or x.shape[1] <= _FEW_COLUMNS:
+        why = f"{multiply}, mostly along straight lines"
+        found.append(_counted("negative binomial, linear and Matérn 3/2", clustered, _with_line, why))
+    others = [replace(each, warp=each.warp or Standard.learnt, whole=True) for each in of_numbers(x, y, support, every)]
+    return [*found, *others]
+
+
+def has_many_zeros(y: Float[np.ndarray, " n"]) -> bool:
+    """Whether there are more zeros than among negative binomial counts of the same mean and variance.
+
+    By two standard errors; without more variance than mean these are Poisson counts.
+
+    >>> has_many_zeros(np.array([0.0] * 50 + [4, 5, 6] * 20)), has_many_zeros(np.array([0.0, 1, 0, 2, 1, 3] * 10))
+    (True, False)
+    """
+    mean, extra = float(y.mean()), max(float(y.var() - y.mean()), 1e-9)
+    expected = (mean / (mean + extra)) ** (mean**2 / extra)
+    return bool((y == 0).mean() > expected + 2 * np.sqrt(expected * (1 - expected) / len(y)))
+
+
+def _counted(name: str, likelihood: Likelihood, kernel: Callable[[], Kernel], why: str) -> Candidate:
+    """A process for the log of the rate."""
+    return Candidate(
+        name, lambda rows: CountRecipe(rows.bind(kernel(), Matern()), likelihood), f"{why}, smoothly", narrows=False
+    )
 
 
 def of_numbers(

@@ -26,7 +26,7 @@ _CLOSED_ROWS, _CLOSED_INDUCING = 20_000, 50  # up to which deep processes take t
 
 _SECONDS: dict[str, Callable[[float, int], float]] = {  # of thousands of rows and of columns, from benchmarks/sizes.py
     "exact": lambda k, d: 2.3 * k + 0.18 * k**3,
-    "vecchia": lambda k, d: (20 + d / 2) * min(1.0, k / 4) ** 0.6 + 0.04 * k,
+    "vecchia": lambda k, d: (14 + d) * min(1.0, k / 4) ** 0.6 + 0.04 * k,
 }
 
 Choice = tuple[str, str]

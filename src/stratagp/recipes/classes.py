@@ -12,6 +12,7 @@ from stratagp.recipes.processes import fit_process, learnt_again
 from stratagp.recipes.search import Search
 from stratagp.training.start import start_from_data
 
+INTERCEPT = 16.0  # the variance of the constant of latent functions: a base rate of 2 % is nothing special
 LATENT_VARIANCE = 4.0  # of latent functions at the start: probabilities from 0.1 to 0.9
 
 
@@ -24,19 +25,21 @@ class ClassRecipe(Recipe):
         inference: "laplace", "ep" or "variational".
         link: "logit" or "probit"; left out, what the inference knows.
         search: how hyperparameters are learnt.
+        intercept: the variance of a constant that is added to each function and integrated out.
     """
 
     kernel: Kernel
     inference: str = "laplace"
     link: str | None = None
     search: Search = field(default_factory=lambda: Search(n_restarts=0))
+    intercept: float = INTERCEPT
 
     def fit(self, rows: Rows, context: FitContext) -> ClassModel:
         """Start from the data, climb, condition."""
         data = rows.data
         first = (data.codes == 0).double()
         start_from_data(self.kernel, data.x, first - first.mean(), variance=LATENT_VARIANCE)
-        model = class_model(self.kernel, data, rows.n_classes, self.inference, self.link)
+        model = class_model(self.kernel, data, rows.n_classes, self.inference, self.link, self.intercept)
         return fit_process(model, self.search, Rows(data), context)  # filled rows count as complete
 
     def again(self, before: Fitted, rows: Rows, context: FitContext) -> ClassModel:

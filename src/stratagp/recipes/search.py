@@ -27,7 +27,7 @@ QUIET = 1e-3  # the noise of a second start, of standardised targets: from 0.1 c
 SPREAD = 1.5  # of restarts, in logs: a factor of 4.5 either way
 THIN = 3  # steps from one draw to the next: neighbours say the same
 _FEW = (500, 1500)  # rows of the climbs before that on all rows
-_GAIN, _PATIENCE = 0.05, 4  # nats that so many iterations must gain together for a climb to go on
+_GAIN, _GAIN_A_ROW, _PATIENCE = 0.05, 1e-4, 4  # nats that so many iterations must gain together for a climb to go on
 _ROUGH = 0.3  # the same of climbs on few rows, which the next one goes on from
 _SECONDS_BETWEEN_REPORTS = 2.0
 
@@ -71,7 +71,8 @@ def climb(
         with warnings.catch_warnings():
             if few < n:
                 warnings.simplefilter("ignore", ConvergenceWarning)  # the next climb goes on from there
-            model.result = train(criterion, search, context, _GAIN if few == n else _ROUGH, _PATIENCE, curvature)
+            enough = max(_GAIN, _GAIN_A_ROW * n) if few == n else _ROUGH
+            model.result = train(criterion, search, context, enough, _PATIENCE, curvature)
         search, before = replace(search, n_restarts=0), few
     return criterion
 

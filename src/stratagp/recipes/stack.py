@@ -34,7 +34,7 @@ _WIDTHS = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2,
 _AS_IT_IS = _WIDTHS.index(1.0)
 _FAILURES = (NotPositiveDefiniteError, ValueError, RuntimeError, MemoryError)  # InputError is a ValueError
 _TRIED = 0.3  # of the time limit: no first trial on few rows begins after that
-_SPENT = 0.75  # of the time limit: no candidate begins that would end after it
+_SPENT = 0.8  # of the time limit: no candidate begins that would end after it
 _SPENT_BY_TREES = 0.9  # the same for trees, which do not learn again
 _LONGER = 1.4  # times as long as a process with noise of one level
 
@@ -51,11 +51,13 @@ class StackRecipe(Recipe):
         seconds: that all this may take; None for no limit.
         support: what standardised targets lie between: an end is infinite where no bound is known.
         plan: names of candidates to run, in this order; None to run all that fit into the time.
+        counts: whether targets are counts, not standardised: candidates are judged by probabilities of whole numbers.
     """
 
     seconds: float | None = None
     support: tuple[float, float] = candidates.ANYWHERE
     plan: Sequence[str] | None = None
+    counts: bool = False
 
     def fit(self, rows: Rows, context: FitContext) -> StackModel:
         """Judge, weight, and learn from all rows."""
@@ -67,7 +69,7 @@ class StackRecipe(Recipe):
         members = []
         for judged, weight in chosen:
             context.log(f"{judged.candidate.name}: weight {weight:.2f}, learns from all rows")
-            members.append(replace(trial.final(judged), width=width))
+            members.append(replace(trial.final(judged), width=width if judged.candidate.narrows else 1.0))
         shares = torch.tensor([weight for _, weight in chosen], dtype=torch.float64)
         return StackModel(members, shares / shares.sum(), rows.data.x, trial.board(weights), trial.names)
 
@@ -79,7 +81,8 @@ class StackRecipe(Recipe):
         if rows.n_classes:
             found = candidates.of_classes(data.x, rows.n_classes, every)
         else:
-            found = candidates.of_numbers(data.x, data.y[:, 0], self.support, every)
+            of = candidates.of_counts if self.counts else candidates.of_numbers
+            found = of(data.x, data.y[:, 0], self.support, every)
         if self.plan is None:
             return found
         named = {each.name: each for each in found}
@@ -250,7 +253,7 @@ class _Trial:
             recipe = candidate.make(seen)
             goes_on = before is not None and _same_columns(before.inputs, inputs)
             fitted = recipe.again(before.fitted, seen, quiet) if before and goes_on else recipe.fit(seen, quiet)
-        return Member(candidate.name, candidate.why, fitted, inputs, warp)
+        return Member(candidate.name, candidate.why, fitted, inputs, warp, whole=candidate.whole)
 
     def final(self, judged: _Judged) -> Member:
         """A member that has learnt from all rows."""
@@ -306,7 +309,8 @@ def _scores(said: Predictive | Classes, y: Float[Tensor, "h 1"]) -> tuple[Float[
         wrong = (said.probabilities.argmax(1) != codes).astype(float)
     else:
         wrong = np.square(said.mean - y.numpy())[:, 0]
-    found = np.stack([_density(narrowed(said, width), y) for width in _WIDTHS], 1)
+    as_it_is, each = _density(said, y), [narrowed(said, width) for width in _WIDTHS]
+    found = np.stack([as_it_is if one is said else _density(one, y) for one in each], 1)
     densities = np.clip(np.nan_to_num(found, nan=_LEAST_DENSITY), _LEAST_DENSITY, -_LEAST_DENSITY)
     return torch.from_numpy(densities), torch.from_numpy(wrong)
 

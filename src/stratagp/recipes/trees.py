@@ -51,9 +51,7 @@ class TreesRecipe(Recipe):
 def forests_of_numbers(table: Table, kind: str, seed: int, leaves: int | None = None) -> FoldForests:
     """Boosting, or the better of extra trees with small and with larger leaves."""
     if kind == "boosting":
-        few = len(table.y) < _MANY
-        sizes = {"max_leaf_nodes": leaves or (8 if few else 31), "min_samples_leaf": 3 if few else 10}
-        return boosted(table, lambda rounds: regressor(seed, rounds, **sizes), squared)
+        return boosted(table, lambda rounds: regressor(seed, rounds, **sizes(len(table.y), leaves)), squared)
     from sklearn.ensemble import ExtraTreesRegressor  # slow to load, and only needed here
 
     def make(leaf: int) -> Any:
@@ -62,3 +60,9 @@ def forests_of_numbers(table: Table, kind: str, seed: int, leaves: int | None = 
     leaf_rows = [max(leaf, len(table.y) // _SMALLEST) for leaf in _LEAVES]
     tried = leaf_rows if len(table.y) <= _TWICE else leaf_rows[1:]
     return min((extra_trees(table, make(leaf), squared) for leaf in tried), key=lambda found: found.loss)
+
+
+def sizes(n: int, leaves: int | None = None) -> dict[str, Any]:
+    """How large the trees of boosting are, by the number of rows."""
+    few = n < _MANY
+    return {"max_leaf_nodes": leaves or (8 if few else 31), "min_samples_leaf": 3 if few else 10}

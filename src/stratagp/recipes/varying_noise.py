@@ -61,15 +61,19 @@ class VaryingNoiseRecipe(Recipe):
             return self.fit(rows, context)
         plain = self.function.again(before.function_model, replace(rows, filled=None), context)
         assert isinstance(plain, ProcessModel)
-        rounds = 1 if isinstance(plain, VecchiaModel) else _ROUNDS  # of many rows a round takes long
-        return self._rounds(plain, rows.data, context, rounds)
+        return self._rounds(plain, rows.data, context)
 
-    def _rounds(self, model: ProcessModel, data: Data, context: FitContext, rounds: int = _ROUNDS) -> VaryingNoiseModel:
+    def _rounds(self, model: ProcessModel, data: Data, context: FitContext) -> VaryingNoiseModel:
         log_noise = model.prior.noise.detach().log().expand(len(data))
-        for _ in range(rounds):
+        for round_ in range(_ROUNDS):
             noise = self._noise_process(model, log_noise, context)
             relative = noise.mean(data.x).clamp(-_RANGE / 2, _RANGE / 2)
-            model = learnt_again(model, replace(data, weights=(-relative).exp()), self.search, context, same_rows=True)
+            weighted = replace(data, weights=(-relative).exp())
+            if isinstance(model, VecchiaModel) and round_ + 1 < _ROUNDS:  # of many rows a climb takes long
+                model = replace(model, data=weighted)
+                model.draws = [model.condition()]
+            else:
+                model = learnt_again(model, weighted, self.search, context, same_rows=True)
             log_noise = model.prior.noise.detach().log() + relative
         return _with_noise(model, noise)
 

@@ -17,6 +17,7 @@ from stratagp.recipes.exact import noise_of
 from stratagp.recipes.processes import check_device, spread_of_filled
 from stratagp.recipes.search import Search, train
 from stratagp.training.criterion import Centres, Criterion
+from stratagp.training.lbfgs import Curvature
 from stratagp.training.start import start_from_data
 
 SMOOTHNESS = (2.5, 1.5, 0.5)  # of the Matérn kernels that compete where nobody gave one
@@ -24,12 +25,17 @@ CONDITIONALS = 4000  # rows whose conditionals the last values come from
 _SEARCH = ((500, 30), (500, 30))  # rows and neighbours that a search sees, twice: then in the metric that it found
 _COMPARE = (2000, 50)  # those that smoothnesses are compared by
 _POLISH = ((CONDITIONALS, 60), (CONDITIONALS, 60))  # those that the last values come from
-_ENOUGH = 1e-3  # nats a row: ten iterations that gain less end a climb
+_NOISE = (5 * CONDITIONALS, 60)  # those that the noise comes from: mistakes among twins are rare
+_BEHIND = 0.15  # nats a row on few conditionals, by which a smoothness is given up
+_ENOUGH, _PATIENCE = 1e-3, 4  # nats a row: so many iterations that gain less end a climb
 
 
 @dataclass(frozen=True)
 class VecchiaRecipe(Recipe):
     """Learn Vecchia's process from the conditionals of a few thousand rows, and predict from all rows.
+
+    The rows are those of the later half of a random order: the values are those under which half of the rows predict
+    the others best, with neighbours about as near as those of new rows.
 
     Arguments:
         kernel: bound to its columns. Where it is left out, Matérn kernels compete whose smoothness is 1/2, 3/2 and 5/2.
@@ -46,13 +52,15 @@ class VecchiaRecipe(Recipe):
     def fit(self, rows: Rows, context: FitContext) -> VecchiaModel:
         """Search on few conditionals, choose the smoothness on more, and polish on yet more."""
         check_device(rows.data.x, context)
-        model, centres = self._best(rows, context)
+        way = self._best(rows, context)
+        model = way.model
         for round_ in range(1 if rows.filled is None else 2):
             if round_:
                 model.data = replace(model.data, extra=spread_of_filled(model, rows))
             for size in _POLISH:
                 before = model.result.value
-                criterion = self._climb(model, size, centres, context)
+                criterion = way.climb(size)
+            way.settle_noise()
             model.draws = [model.condition()]
         model.learnt = Learnt(self.search.criterion, criterion.named_centres())
         if not model.result.converged and model.result.value - before > 10 * _ENOUGH * len(model.data):
@@ -68,45 +76,82 @@ class VecchiaRecipe(Recipe):
         if not isinstance(before, VecchiaModel) or rows.filled is not None:
             return self.fit(rows, context)
         few = min(_POLISH[-1][1], self.n_neighbours)
-        again = replace(before, data=rows.data, sets=before.prior.conditionals(rows.data.x, CONDITIONALS, few))
+        sets = before.prior.conditionals(rows.data.x, CONDITIONALS, few, late=True)
+        again = replace(before, data=rows.data, sets=sets)
         again.draws = [again.condition()]
         return again
 
-    def _best(self, rows: Rows, context: FitContext) -> tuple[VecchiaModel, Centres]:
-        """The model of the given kernel, or of the smoothness that explains the rows best."""
+    def _best(self, rows: Rows, context: FitContext) -> _Way:
+        """The model of the given kernel, or of the smoothness that explains the rows best, as far as it has come."""
         if self.kernel is not None:
             return self._searched(self.kernel, rows, context)
-        found = []
-        for nu in SMOOTHNESS:
-            model, centres = self._searched(rows.bind(None, Matern(nu=nu, ard=True)), rows, context)
-            self._climb(model, _COMPARE, centres, context)
-            found.append((model, centres))
-            context.log(f"smoothness {nu:g}: {model.result.value / len(rows.data):.4f} nats a row")
-        return max(found, key=lambda each: each[0].result.value)
+        ways = [self._searched(rows.bind(None, Matern(nu=nu, ard=True)), rows, context) for nu in SMOOTHNESS]
+        hopeful = max(way.score for way in ways) - _BEHIND
+        ways = [way for way in ways if way.score > hopeful]
+        for way in ways if len(ways) > 1 else []:
+            way.climb(_COMPARE)
+            context.log(f"smoothness {way.model.prior.kernel.nu:g}: {way.score:.4f} nats a row")
+        return max(ways, key=lambda way: way.score)
 
-    def _searched(self, kernel: Kernel, rows: Rows, context: FitContext) -> tuple[VecchiaModel, Centres]:
+    def _searched(self, kernel: Kernel, rows: Rows, context: FitContext) -> _Way:
         """Values near the best, from all starts."""
-        data, centres = rows.data, Centres()
+        data = rows.data
         start_from_data(kernel, data.x, data.y.mean(1))
         noise = noise_of(data, "vecchia")
         prior = VecchiaGP(kernel, copy.deepcopy(self.mean), noise, self.n_neighbours, context.seed)
-        model = VecchiaModel(prior, data)
-        model.to(context.device)
+        way = _Way(VecchiaModel(prior, data), self.search, context)
+        way.model.to(context.device)
         for size in _SEARCH:
-            self._climb(model, size, centres, context)
-        return model, centres
+            way.climb(size)
+        return way
 
-    def _climb(self, model: VecchiaModel, size: tuple[int, int], centres: Centres, context: FitContext) -> Criterion:
-        """Move the values of a model to where they explain so many conditionals best, with neighbours of now.
 
-        The first climb tries all starts; the others begin where the last one ended.
+@dataclass
+class _Way:
+    """A model on its way to the best values, with what its climbs have learnt so far."""
+
+    model: VecchiaModel
+    search: Search
+    context: FitContext
+    centres: Centres = field(default_factory=Centres)
+    curvature: Curvature = field(default_factory=Curvature)
+
+    @property
+    def score(self) -> float:
+        """Where the last climb ended, in nats a row."""
+        return float(self.model.result.value) / len(self.model.data)
+
+    def settle_noise(self) -> None:
+        """Move the noise alone to where it explains many more conditionals best."""
+        noise, model = self.model.prior.noise_parameter, self.model
+        few = len(model.data) < 2 * CONDITIONALS
+        if few or noise is None or not noise.trainable or self.search.criterion == "loo":
+            return
+        kept = model.result, model.sets, self.curvature
+        others = [value for value in model.module.parameters() if value is not noise.raw and value.requires_grad]
+        for value in others:
+            value.requires_grad_(False)
+        self.curvature = Curvature()
+        try:
+            self.climb(_NOISE, patience=1)
+        finally:
+            for value in others:
+                value.requires_grad_(True)
+            model.result, model.sets, self.curvature = kept
+
+    def climb(self, size: tuple[int, int], patience: int = _PATIENCE) -> Criterion:
+        """Move the values to where they explain so many conditionals best, with neighbours of now.
+
+        The first climb tries all starts; the others begin where the last one ended, with the curvature that it learnt.
         """
+        model, (n_rows, n_neighbours) = self.model, size
         search = self.search if model.result is None else replace(self.search, n_restarts=0)
-        n_rows, n_neighbours = size
-        model.sets = model.prior.conditionals(model.data.x, n_rows, min(n_neighbours, self.n_neighbours))
-        criterion = Criterion(self.search.criterion, model.module, model.score, centres)
+        few = min(n_neighbours, model.prior.n_neighbours)
+        model.sets = model.prior.conditionals(model.data.x, n_rows, few, late=True)
+        criterion = Criterion(self.search.criterion, model.module, model.score, self.centres)
         criterion.recall()
+        enough = _ENOUGH * len(model.data)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a climb need not end: the next goes on from there
-            model.result = train(criterion, search, context, _ENOUGH * len(model.data))
+            model.result = train(criterion, search, self.context, enough, patience, self.curvature)
         return criterion

@@ -13,6 +13,7 @@ from stratagp.kernels import Kernel, Matern
 from stratagp.likelihoods import Bernoulli
 from stratagp.models.fitted import Learnt
 from stratagp.models.fitted_classes import VecchiaClassModel
+from stratagp.models.fitted_counts import BySites
 from stratagp.models.latent_vecchia import BaseRate, VecchiaLatentGP
 from stratagp.recipes.base import Data, FitContext, Recipe, Rows
 from stratagp.recipes.classes import LATENT_VARIANCE
@@ -38,7 +39,7 @@ _COMPARE = Stage(2000, 30, 1000, 2)
 _POLISH = Stage(4000, 40, 2000, 5)
 _STEPS = 8  # iterations of a climb between two rounds
 _ENOUGH = 1e-3  # nats a row: a round that gains less is the last
-_TOLERANCE = 1e-3  # standard deviations by which sites may still move
+TOLERANCE = 1e-3  # standard deviations by which sites may still move
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class VecchiaClassRecipe(Recipe):
             model, centres = self._smoothest(rows, context)
         model = model.on(rows.data.some(_POLISH.rows, context.seed).to(context.device))
         criterion = self._climb(model, _POLISH, centres, context)
-        model.draws = [model.on(rows.data.to(context.device)).condition(_TOLERANCE)]
+        model.draws = [model.on(rows.data.to(context.device)).condition(TOLERANCE)]
         model.learnt = Learnt(self.search.criterion, criterion.named_centres())
         return model
 
@@ -106,18 +107,26 @@ class VecchiaClassRecipe(Recipe):
         return model, centres
 
     def _climb(self, model: VecchiaClassModel, stage: Stage, centres: Centres, context: FitContext) -> Criterion:
-        """Rounds of sites under the values of now, and a climb of the values under these sites."""
         criterion = Criterion(self.search.criterion, model.module, model.score, centres)
-        search = replace(self.search, max_iterations=min(_STEPS, self.search.max_iterations))
-        last, curvature = -torch.inf, Curvature()
         conditionals = stage.conditionals // min(4, model.targets.shape[1])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # a climb need not end: the next goes on from there
-            for _ in range(stage.rounds):
-                model.settle(min(stage.neighbours, self.n_neighbours), conditionals, _TOLERANCE)
-                model.result = train(criterion, search, context, curvature=curvature)
-                search = replace(search, n_restarts=0)
-                if not model.result.value - last > _ENOUGH * len(model.data):
-                    break
-                last = model.result.value
+        stage = stage._replace(neighbours=min(stage.neighbours, self.n_neighbours), conditionals=conditionals)
+        climb_in_rounds(model, criterion, self.search, stage, context)
         return criterion
+
+
+def climb_in_rounds(
+    model: BySites, criterion: Criterion, search: Search, stage: Stage, context: FitContext
+) -> Criterion:
+    """Rounds of sites under the values of now, and a climb of the values under these sites."""
+    search = replace(search, max_iterations=min(_STEPS, search.max_iterations))
+    last, curvature = -torch.inf, Curvature()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a climb need not end: the next goes on from there
+        for _ in range(stage.rounds):
+            model.settle(stage.neighbours, stage.conditionals, TOLERANCE)
+            model.result = train(criterion, search, context, curvature=curvature)
+            search = replace(search, n_restarts=0)
+            if not model.result.value - last > _ENOUGH * len(model.data):
+                break
+            last = model.result.value
+    return criterion

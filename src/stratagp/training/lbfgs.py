@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.optimize import minimize
 from threadpoolctl import ThreadpoolController
 from torch import Tensor, nn
 
-from stratagp.errors import ConvergenceWarning, InputError, NotPositiveDefiniteError, NumericalWarning
+from stratagp.errors import ConvergenceWarning, InputError, NotPositiveDefiniteError
 from stratagp.training.free import gather, scatter, value_and_gradient
 
 
@@ -21,6 +20,7 @@ from stratagp.training.free import gather, scatter, value_and_gradient
 class Result:
     """How an optimisation ended.
 
+    >>> import torch
     >>> x = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
     >>> maximise(lambda: -(x - 3).square().sum(), [x]).converged
     True
@@ -32,6 +32,7 @@ class Result:
     message: str
 
 
+_LINE = 10  # evaluations of a line search: more go into rounding
 _NARROWEST, _WIDEST = 1e-8, 1.0  # variances of free coordinates, logs mostly, that a climb believes of another
 
 
@@ -72,6 +73,7 @@ def maximise(
     ``tolerance``, the search ends, and has converged; as it does where the curvature of an earlier climb expects no
     more from the next step. ``curvature`` is what such a climb learnt, and takes what this one learns.
 
+    >>> import torch
     >>> x = nn.Parameter(torch.tensor([3.0]))
     >>> maximise(lambda: -(x - 1).square().sum(), [x]).converged
     True
@@ -84,14 +86,13 @@ def maximise(
     search = _Search(objective, free, tolerance, patience, curvature)
     search.start()
     # scipy's OpenBLAS threads, woken between evaluations, would compete with torch's for the cores
-    with ThreadpoolController().select(prefix="libscipy_openblas").limit(limits=1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", NumericalWarning)  # of trial steps; the last point warns below
+    with ThreadpoolController().select(prefix="libscipy_openblas").limit(limits=1):
         end = search.run(max_iterations)
         if not end.success and end.nit < max_iterations and not search.slow:  # the line search gave up: try once more
             end = search.run(max_iterations)
     scatter(free, search.best)
-    with torch.no_grad():
-        objective()
+    for warning in search.warned:
+        warnings.warn(warning.message, stacklevel=2)
     converged = bool(end.success) or search.slow or search.expects_little or search.is_flat()
     if not converged:
         remedy = "raise max_iterations or start from other values"
@@ -137,18 +138,19 @@ class _Search:
         self.knows = curvature is not None and curvature.inverse is not None
         self.origin = self.best  # with a root, scipy walks on z, where θ = origin + root z
         self.gradient = np.full_like(self.best, np.inf)
+        self.warned: list[warnings.WarningMessage] = []  # at the best point
         self.evaluations = 0
 
     def start(self) -> None:
         """The first evaluation; its errors reach the caller."""
-        value, gradient = self.evaluate(self.best)
+        value, gradient, self.warned = self.evaluate(self.best)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             raise InputError("the objective is not finite at the starting point: check the data and the initial values")
         self.value, self.gradient = value, gradient
 
     def run(self, max_iterations: int) -> Any:
         """L-BFGS from the best point."""
-        options = {"maxiter": max_iterations, "maxcor": 20 if self.root is None else 50}
+        options = {"maxiter": max_iterations, "maxcor": 20 if self.root is None else 50, "maxls": _LINE}
         self.origin = self.best
         start = self.best if self.root is None else np.zeros_like(self.best)
         return minimize(self.loss, start, jac=True, method="L-BFGS-B", options=options, callback=self.after)
@@ -176,10 +178,14 @@ class _Search:
         span = min(2, self.patience) if self.expects_little else self.patience
         return len(self.climb) > span and self.climb[-1] - self.climb[-1 - span] < self.tolerance
 
-    def evaluate(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """The objective and its gradient at ``theta``."""
+    def evaluate(self, theta: np.ndarray) -> tuple[float, np.ndarray, list[warnings.WarningMessage]]:
+        """The objective and its gradient at ``theta``, and what was warned of; the best point is known already."""
+        if np.isfinite(self.value) and np.array_equal(theta, self.best):
+            return self.value, self.gradient, self.warned
         self.evaluations += 1
-        return value_and_gradient(self.objective, self.free, theta)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            return *value_and_gradient(self.objective, self.free, theta), warned
 
     def loss(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """What scipy minimises; where the objective fails, a wall clearly above the best point.
@@ -189,13 +195,13 @@ class _Search:
         theta = z if self.root is None else self.origin + self.root @ z
         wall = max(1.0, abs(self.value)) - self.value, np.zeros_like(theta)
         try:
-            value, gradient = self.evaluate(theta)
+            value, gradient, warned = self.evaluate(theta)
         except NotPositiveDefiniteError:
             return wall
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             return wall
         if value > self.value:
-            self.best, self.value, self.gradient = theta.copy(), value, gradient
+            self.best, self.value, self.gradient, self.warned = theta.copy(), value, gradient, warned
         return -value, -(gradient if self.root is None else gradient @ self.root)
 
     def is_flat(self) -> bool:

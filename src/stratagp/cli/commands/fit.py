@@ -66,6 +66,9 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, given: Iterable[str])
 @click.option("--log", is_flag=True,
               help="Learn the logarithm of a positive target, by mini-batches; predictions are of the target itself, "
               "and intervals lie above zero.")  # fmt: skip
+@click.option("--likelihood", metavar="NAME",
+              help="How numbers come about, by mini-batches: poisson, zero-inflated-poisson, gamma, beta, student-t; "
+              "a wrong name shows all.")  # fmt: skip
 @click.option("--kernel", metavar="TEXT", help="The kernel, such as \"RBF*Periodic(period=1) + Linear(on='year')\".")
 @click.option("--as", "kinds", multiple=True, callback=_kinds, metavar="COLUMN=KIND",
               help="What a column holds: number, category, date or text; or ignore. Repeatable.")  # fmt: skip
@@ -118,12 +121,18 @@ def command(console: Console, **options: Any) -> None:
 
 
 def asked_task(settings: Settings) -> str:
-    """The task that the user asks for, by ``--task`` or by ``--as`` for the target.
+    """The task that the user asks for, by ``--task``, by ``--as`` for the target, or by ``--likelihood``.
 
     >>> asked_task(Settings("a.csv", "price", kinds={"price": "category", "size": "number"}))
     'classification'
     """
     target, asked = settings.target, settings.task
+    if settings.likelihood is not None:
+        if asked == "classification" or settings.kinds.get(target, "number") != "number":
+            raise InputError(
+                f"--likelihood {settings.likelihood} is for numbers: leave it out, or take --task regression"
+            )
+        return "regression"
     if target not in settings.kinds:
         return asked
     kind = settings.kinds[target]
@@ -192,7 +201,7 @@ def prepare(console: Console, settings: Settings) -> Prepared:
     frame = _complete(table.read(texts), table.name, settings, console)
     refuse_mixed(frame, target, kinds, settings.task, settings.form, table.name)
     task, why = find_task(frame[target], settings.task)
-    check_target(frame[target], task, settings.task, settings.log, console)
+    check_target(frame[target], task, settings, console)
     why += "; the model learns its logarithm" if settings.log else ""
     columns = examine(frame, target, kinds)
     letters = [each.name for each in columns if each.kind in WRITTEN]
@@ -240,7 +249,7 @@ def _without_gaps(
         console.warn(f"{lacking}: the model averages over what these may be")
         return X, y, True
     if not settings.drop_missing:
-        able = "" if settings.log else "--model exact, vecchia and sparse can, and "
+        able = "" if settings.log or settings.likelihood else "--model exact, vecchia and sparse can, and "
         raise InputError(f"{lacking}, and {choice.model} cannot fill them: {able}--drop-missing leaves such rows out")
     console.warn(f"{lacking}: they are left out")
     return X[~gaps], y[~gaps], False

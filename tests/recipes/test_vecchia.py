@@ -1,0 +1,89 @@
+"""Values of Vecchia's process: which rows they come from."""
+
+import numpy as np
+import pytest
+import torch
+
+from stratagp import GPRegressor
+from stratagp.kernels import Matern
+from stratagp.recipes import vecchia
+from stratagp.recipes.base import Data, FitContext, Rows
+from stratagp.recipes.vecchia import VecchiaRecipe
+
+
+def twins(n=600):
+    """Rows in pairs of equal ones, whose targets agree but for every hundredth pair, which is far apart."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(n // 2, 2, generator=generator, dtype=torch.float64)
+    y = torch.sin(6 * x[:, 0]) + x[:, 1]
+    other = y.clone()
+    other[::100] += 2.0
+    return Data(x.repeat(2, 1), torch.cat([y, other])[:, None])
+
+
+def test_the_noise_comes_from_many_more_rows_than_other_values(monkeypatch):
+    """Few rows hold too few pairs that disagree, or too many."""
+    monkeypatch.setattr(vecchia, "CONDITIONALS", 60)
+    monkeypatch.setattr(vecchia, "_SEARCH", ((60, 10),))
+    monkeypatch.setattr(vecchia, "_POLISH", ((60, 10),))
+    monkeypatch.setattr(vecchia, "_NOISE", (600, 10))
+    recipe = VecchiaRecipe(Matern(2.5, ard=True).bind(2), 10)
+    settled = recipe.fit(Rows(twins()), FitContext())
+    monkeypatch.setattr(vecchia._Way, "settle_noise", lambda way: None)
+    few = recipe.fit(Rows(twins()), FitContext())
+
+    def density(model):
+        model.sets = model.prior.conditionals(model.data.x, 600, 10, late=True)
+        with torch.no_grad():
+            return model.score().item() / len(model.data)
+
+    best = density(settled)
+    assert best > density(few) + 0.05
+    for factor in (0.8, 1.25):  # the noise is where these rows want it, but for the tolerance and a weak prior
+        settled.prior.parameter("noise").assign(factor * settled.prior.noise.item())
+        assert density(settled) < best + 1e-3
+        settled.prior.parameter("noise").assign(settled.prior.noise.item() / factor)
+
+
+def test_a_smoothness_far_behind_is_given_up():
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.uniform(-2, 2, (1200, 2)))
+    said = []
+    rows = Rows(Data(x, torch.sin(3 * x[:, :1]) * x[:, 1:]), bind=lambda own, default: (own or default).bind(2))
+    model = VecchiaRecipe(n_neighbours=30).fit(rows, FitContext(log=said.append))
+    assert model.prior.kernel.nu == 2.5
+    assert not any("smoothness 0.5" in line for line in said)
+
+
+def test_the_evidence_is_that_of_the_whole_order():
+    """All rows of a small set: log p(y) by dense algebra, not the density of the later half."""
+    generator = torch.Generator().manual_seed(1)
+    x = torch.rand(80, 1, generator=generator, dtype=torch.float64)
+    y = torch.sin(5 * x) + 0.1 * torch.randn(80, 1, generator=generator, dtype=torch.float64)
+    model = VecchiaRecipe(Matern(2.5).bind(1), 79).fit(Rows(Data(x, y)), FitContext())
+    model.sets = model.prior.conditionals(x, 80, 79, late=True)
+    model.sets = model.sets._replace(rows=model.sets.rows.repeat(2), given=model.sets.given.repeat(2, 1))  # 80 rows
+    with torch.no_grad():
+        cov = model.prior.kernel(x, x) + model.prior.noise * torch.eye(80, dtype=torch.float64)
+        truth = torch.distributions.MultivariateNormal(torch.zeros(80).double(), cov).log_prob(y[:, 0])
+        assert model.evidence().item() == pytest.approx(truth.item(), rel=1e-8)
+        assert model.score().item() != pytest.approx(truth.item(), rel=1e-3)
+
+
+def test_many_rows_with_missing_inputs_settle_their_noise_twice(monkeypatch):
+    """The second round goes on with the curvature of all values, not with that of the noise alone."""
+    for name, value in {
+        "CONDITIONALS": 50,
+        "_SEARCH": ((50, 10),),
+        "_POLISH": ((50, 10),),
+        "_NOISE": (200, 10),
+    }.items():
+        monkeypatch.setattr(vecchia, name, value)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (200, 2))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=200)
+    X[::20, 1] = np.nan
+    gp = GPRegressor(Matern(2.5, ard=True), inference="vecchia", n_neighbours=20, missing="impute", random_state=0)
+    gp.fit(X, y)
+    assert gp.score(X, y) > 0.95
+    assert all(value.requires_grad for value in gp.model_.parameters())
