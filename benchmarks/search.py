@@ -60,7 +60,7 @@ def quick(data: Data) -> ExactModel:
 
 def long(data: Data) -> ExactModel:
     kernel = Matern(2.5, ard=True).bind(data.x.shape[1])
-    start_from_data(kernel, data.x, data.y.mean(1))
+    kernel = start_from_data(kernel, data.x, data.y.mean(1))
     model = ExactModel(ExactGP(kernel, None, noise_of(data)), data)
     criterion = Criterion("map", model.module, model.score, {})
     model.result = train(criterion, Search(max_iterations=1000), FitContext())

@@ -65,6 +65,13 @@ def test_slopes_of_every_kernel_agree_with_finite_differences_or_are_refused(nam
             assert (np.abs(error) < allowed).all()
 
 
+def test_slopes_of_sigmoidal_units_at_equal_places_do_not_hang_on_rounding():
+    kernel = k.ArcSine([0.5, 2.0], 0.3)
+    x = 3 * torch.randn(200, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    at, near = (gradient_gradient(kernel, x, z).diagonal(dim1=0, dim2=2) for z in (x.clone(), x + 1e-6))
+    torch.testing.assert_close(at, near, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("nu", [1.5, 2.5, 3.5])
 def test_variance_of_a_matern_slope(nu):
     x = points(3, 2)

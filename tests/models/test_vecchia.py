@@ -8,7 +8,7 @@ from stratagp import ExactGP, means
 from stratagp import kernels as k
 from stratagp.errors import InputError, NumericalWarning
 from stratagp.models.vecchia import VecchiaGP
-from stratagp.objectives.vecchia import Conditionals, log_conditionals
+from stratagp.objectives.vecchia import Conditionals, local_covariance, log_conditionals
 
 
 def data(n=50, d=3, seed=0):
@@ -47,6 +47,15 @@ def test_with_all_rows_as_neighbours_it_is_the_exact_process(name):
             torch.testing.assert_close(own, right, rtol=0, atol=1e-8)
         torch.testing.assert_close(found.covariance(z), truth.covariance(z), rtol=0, atol=1e-6)
         torch.testing.assert_close(found.covariance(z[:2], z[2:]), truth.covariance(z[:2], z[2:]), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
+def test_a_point_has_the_whole_variance_to_the_bit(nu):
+    points = data(200, 3)[0].unflatten(0, (4, 50))
+    kernel = k.Matern(nu, lengthscale=[0.3, 1.7, 0.9], variance=1.3)
+    for x, own in zip(points, local_covariance(kernel, points), strict=True):
+        assert (own.diagonal() == kernel.variance).all()
+        torch.testing.assert_close(own, kernel(x), rtol=0, atol=1e-13)
 
 
 def test_the_score_of_all_conditionals_is_their_sum_one_by_one():

@@ -1,12 +1,14 @@
 """Every recipe of the library satisfies the contract that is shipped for others."""
 
+import copy
+
 import pytest
 import torch
 
 from stratagp import kernels as k
 from stratagp import likelihoods as lik
 from stratagp.recipes.autogp import AutoGPOptions, AutoGPRecipe
-from stratagp.recipes.base import Rows
+from stratagp.recipes.base import FitContext, Rows
 from stratagp.recipes.classes import ClassRecipe
 from stratagp.recipes.cokriging import CoKrigingRecipe
 from stratagp.recipes.dfgp import DFGPOptions, DFGPRecipe
@@ -66,6 +68,14 @@ CLASSES = {
 @pytest.mark.parametrize("name", CLOSED)
 def test_processes(name):
     check_recipe(CLOSED[name]())
+
+
+def test_a_recipe_leaves_its_kernel_as_it_was():
+    recipe = ExactRecipe(kernel())
+    before = copy.deepcopy(recipe.kernel.state_dict())
+    first, second = (recipe.fit(toy_rows(20), FitContext()).result.value for _ in range(2))
+    assert first == second
+    assert all(torch.equal(value, before[name]) for name, value in recipe.kernel.state_dict().items())
 
 
 def test_smoothness_is_chosen_where_no_kernel_is_given():

@@ -226,7 +226,7 @@ def dfgp_chain(
 
 def _started(kernel: Kernel, x: Float[Tensor, "n d"]) -> Kernel:
     """A copy with start values derived from the points."""
-    return start_from_data(copy.deepcopy(kernel), x, x[:, 0])
+    return start_from_data(kernel, x, x[:, 0])
 
 
 def _as_many(points: Float[Tensor, "k d"], m: int) -> Float[Tensor, "m d"]:

@@ -7,7 +7,6 @@ random features at the principal components of their inputs, and the last one at
 
 from __future__ import annotations
 
-import copy
 import math
 from functools import partial
 
@@ -52,7 +51,7 @@ def first_layer(
     >>> bool((layer(x).mean - x.sin()).abs().max() < 0.05)
     True
     """
-    own = start_from_data(copy.deepcopy(kernel), x if learn_points else z, targets[:, 0], variance)
+    own = start_from_data(kernel, x if learn_points else z, targets[:, 0], variance)
     functions = targets.shape[1]
     places: Parameter = real(z.expand(functions, -1, -1).clone(), trainable=learn_points, name="z", unit=spreads(z))
     layer = Inducing(own.replicate(functions), places)

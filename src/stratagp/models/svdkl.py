@@ -73,7 +73,7 @@ def svdkl(
     q = features.outputs // axes
     if head.functions(1) != q:
         raise InputError(f"head mixes {head.functions(1)} functions, but the features give {q}: make head mix {q}")
-    start = RBF(1.0, variance=1.0) if kernel is None else kernel
+    start = RBF(1.0, variance=1.0) if kernel is None else copy.deepcopy(kernel)
     kernels = [copy.deepcopy(start).replicate(q) for _ in range(axes)]
     grid = Grid(kernels, [RegularGrid(-features.bound, features.bound, grid_size)] * axes, q, conditional=conditional)
     if axes == 1:
@@ -111,7 +111,7 @@ def inducing_dkl(
         h = features.eval()(torch.as_tensor(rows[chosen.numpy()]).to(dtype)).double()
         z = kmeans_points(h, n_inducing)
         start = RBF(ard=True) if kernel is None else copy.deepcopy(kernel)
-        start_from_data(start.bind(features.outputs), h, h[:, 0])
+        start = start_from_data(start.bind(features.outputs), h, h[:, 0])
         scores = head.scores(z)
         places = z.expand(scores.shape[1], -1, -1).clone()
         layer = Inducing(start.replicate(scores.shape[1]), places, jitter=JITTER[dtype])

@@ -207,4 +207,5 @@ def local_covariance(kernel: Kernel, points: Float[Tensor, "b k d"]) -> Float[Te
     scaled = (points - points[:, :1]) / kernel.lengthscale
     half = 0.5 * scaled.square().sum(-1, keepdim=True)
     squares = 2 * (half + half.mT - scaled @ scaled.mT).clamp_min(0)
+    squares.diagonal(dim1=-2, dim2=-1).zero_()  # what rounding left there would be noise to a rough kernel
     return kernel.variance * kernel.profile(squares)

@@ -76,7 +76,7 @@ class AutoGPRecipe(Recipe):
         if rows.n_classes:
             first = (data.y[:, 0] == 0).double()
             targets, variance = first - first.mean(), LATENT_VARIANCE
-        start_from_data(kernel, data.x if anchors is None else anchors, targets, variance)
+        kernel = start_from_data(kernel, data.x if anchors is None else anchors, targets, variance)
         refuse_bad_targets(likelihood, data.y, outputs_of(rows, likelihood))
         level = likelihood.start(data.y[torch.randperm(len(data), generator=generator)[:_ROWS]])
         z = clustered_points(kernel, data.x, options.n_inducing, context.seed) if anchors is None else anchors

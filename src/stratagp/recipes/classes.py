@@ -38,8 +38,8 @@ class ClassRecipe(Recipe):
         """Start from the data, climb, condition."""
         data = rows.data
         first = (data.codes == 0).double()
-        start_from_data(self.kernel, data.x, first - first.mean(), variance=LATENT_VARIANCE)
-        model = class_model(self.kernel, data, rows.n_classes, self.inference, self.link, self.intercept)
+        kernel = start_from_data(self.kernel, data.x, first - first.mean(), variance=LATENT_VARIANCE)
+        model = class_model(kernel, data, rows.n_classes, self.inference, self.link, self.intercept)
         return fit_process(model, self.search, Rows(data), context)  # filled rows count as complete
 
     def again(self, before: Fitted, rows: Rows, context: FitContext) -> ClassModel:

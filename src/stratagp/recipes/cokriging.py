@@ -35,8 +35,8 @@ class CoKrigingRecipe(Recipe):
         rough = self.kernel is None
         bases = [Matern(nu=2.5, ard=True), Matern(nu=2.5, ard=True)] if self.kernel is None else _summands(self.kernel)
         average = data.y.nanmean(1)
+        bases = [start_from_data(base.bind(rows.columns), data.x, average) for base in bases]
         for base in bases:
-            start_from_data(base.bind(rows.columns), data.x, average)
             for carrier, _ in variance_carriers(base):  # the mixture tells the size of each function
                 carrier.fix("variance")
         if rough:

@@ -64,9 +64,9 @@ class CountRecipe(Recipe):
         if data.weights is not None or data.noise is not None:
             raise InputError("processes of counts use neither weights nor known noise: leave them out")
         logs = torch.log1p(data.y[:, 0])
-        start_from_data(self.kernel, data.x, (logs - logs.mean()) / logs.std().clamp_min(1e-6))
+        kernel = start_from_data(self.kernel, data.x, (logs - logs.mean()) / logs.std().clamp_min(1e-6))
         mean = Constant(max(likelihood.start(data.y), _LEAST))
-        prior = VecchiaLatentGP(self.kernel, likelihood, mean, "variational", self.n_neighbours, context.seed)
+        prior = VecchiaLatentGP(kernel, likelihood, mean, "variational", self.n_neighbours, context.seed)
         return self._learnt(CountModel(prior.to(context.device), data), rows, _STAGES, {}, context)
 
     def again(self, before: Fitted, rows: Rows, context: FitContext) -> CountModel:

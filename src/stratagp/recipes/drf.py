@@ -168,7 +168,7 @@ class DRFRecipe(Recipe):
                 targets = supervised_targets(y, data.x[:, places], options.n_processes)
             learn_points = z is None
             if z is None:
-                start_from_data(kernel, data.x, targets[:, 0])
+                kernel = start_from_data(kernel, data.x, targets[:, 0])
                 z = clustered_points(kernel, data.x, options.n_inducing, context.seed)
             layers.append(first_layer(data.x, targets, kernel, z, learn_points))
         return layers[0] if len(layers) == 1 else SideBySide(*layers)

@@ -47,8 +47,8 @@ class ExactRecipe(Recipe):
             check_memory(len(data), "the exact process", data.y.shape[1], 4)
             if self.many is not None and self._has_conditionals(data):
                 return self._from_conditionals(self.many.fit(rows, context), context)
-        start_from_data(self.kernel, data.x, data.y.mean(1))
-        prior = ExactGP(self.kernel, copy.deepcopy(self.mean), noise_of(data))
+        kernel = start_from_data(self.kernel, data.x, data.y.mean(1))
+        prior = ExactGP(kernel, copy.deepcopy(self.mean), noise_of(data))
         most = len(data) if self.search.criterion == "bayes" else LARGE_ROWS
         return fit_process(ExactModel(prior, data), self.search, rows, context, most=most)
 

@@ -32,11 +32,11 @@ class HeteroscedasticRecipe(Recipe):
             raise InputError("noise='heteroscedastic' takes complete rows in training: fill or drop missing inputs")
         if data.y.shape[1] > 1 or data.weights is not None:
             raise InputError("noise='heteroscedastic' takes one target, and no sample weights")
-        start_from_data(self.kernel, data.x, data.y[:, 0])
+        kernel = start_from_data(self.kernel, data.x, data.y[:, 0])
         noise_kernel = None
-        if self.kernel.takes_tensors:
+        if kernel.takes_tensors:
             noise_kernel = start_from_data(RBF(ard=data.x.shape[1]), data.x, data.y[:, 0])
-        prior = HeteroscedasticGP(self.kernel, noise_kernel, copy.deepcopy(self.mean), learnt_noise())
+        prior = HeteroscedasticGP(kernel, noise_kernel, copy.deepcopy(self.mean), learnt_noise())
         return fit_process(HeteroscedasticModel(prior, data), self.search, rows, context)
 
 
@@ -54,6 +54,6 @@ class StudentTRecipe(Recipe):
 
     def fit(self, rows: Rows, context: FitContext) -> StudentTModel:
         """Start from the data, climb, condition."""
-        start_from_data(self.kernel, rows.data.x, rows.data.y[:, 0])
-        prior = StudentTProcess(self.kernel, copy.deepcopy(self.mean), learnt_noise(), self.dof)
+        kernel = start_from_data(self.kernel, rows.data.x, rows.data.y[:, 0])
+        prior = StudentTProcess(kernel, copy.deepcopy(self.mean), learnt_noise(), self.dof)
         return fit_process(StudentTModel(prior, rows.data), self.search, Rows(rows.data), context)

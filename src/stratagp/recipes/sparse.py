@@ -44,11 +44,11 @@ class SparseRecipe(Recipe):
     def fit(self, rows: Rows, context: FitContext) -> SparseModel:
         """Values near the best, points that suit them, and the bound."""
         data, centres = rows.data, Centres()
-        start_from_data(self.kernel, data.x, data.y.mean(1))
+        kernel = start_from_data(self.kernel, data.x, data.y.mean(1))
         mean, noise = copy.deepcopy(self.mean), noise_of(data, "sparse")
-        learn_from_some(ExactGP(self.kernel, mean, noise), data, _SMALL, self.search, context, centres)
-        points = inducing_points(self.kernel, data.x, self.n_inducing, context.seed)
-        prior = SparseGP(self.kernel, real(points, trainable=False, name="z"), mean, noise)
+        learn_from_some(ExactGP(kernel, mean, noise), data, _SMALL, self.search, context, centres)
+        points = inducing_points(kernel, data.x, self.n_inducing, context.seed)
+        prior = SparseGP(kernel, real(points, trainable=False, name="z"), mean, noise)
         return fit_process(SparseModel(prior, data), self.search, rows, context, centres)
 
 

@@ -76,25 +76,25 @@ class StochasticRecipe(Recipe):
     def _of_numbers(self, rows: Rows, context: FitContext, centres: Centres) -> StochasticGP:
         data = rows.data
         _refuse_rows_of_their_own(data, rows.filled is not None)
-        start_from_data(self.kernel, data.x, data.y.mean(1))
+        kernel = start_from_data(self.kernel, data.x, data.y.mean(1))
         mean, noise = copy.deepcopy(self.mean), noise_of(data, "stochastic")
-        learn_from_some(ExactGP(self.kernel, mean, noise), data, _SMALL, self.search, context, centres)
-        points = inducing_points(self.kernel, data.x, self.n_inducing, context.seed)
-        return StochasticGP(self.kernel, points, GaussianNoise(noise), mean, data.y.shape[1], dtype=torch.float64)
+        learn_from_some(ExactGP(kernel, mean, noise), data, _SMALL, self.search, context, centres)
+        points = inducing_points(kernel, data.x, self.n_inducing, context.seed)
+        return StochasticGP(kernel, points, GaussianNoise(noise), mean, data.y.shape[1], dtype=torch.float64)
 
     def _of_classes(self, rows: Rows, context: FitContext, centres: Centres) -> StochasticGP:
         data, n_classes = rows.data, rows.n_classes
         first = (data.codes == 0).double()
-        start_from_data(self.kernel, data.x, first - first.mean(), variance=LATENT_VARIANCE)
+        kernel = start_from_data(self.kernel, data.x, first - first.mean(), variance=LATENT_VARIANCE)
         small = data.some(_SMALL // n_classes, context.seed)
         if len(small.codes.unique()) == n_classes:
-            model = class_model(self.kernel, small, n_classes, "laplace", self.link)
+            model = class_model(kernel, small, n_classes, "laplace", self.link)
             train(Criterion("map", model.module, model.score, centres), self.search, context)
-        points = inducing_points(self.kernel, data.x, self.n_inducing, context.seed)
+        points = inducing_points(kernel, data.x, self.n_inducing, context.seed)
         if n_classes == 2:
-            return StochasticGP(self.kernel, points, Bernoulli(self.link or "logit"), dtype=torch.float64)
+            return StochasticGP(kernel, points, Bernoulli(self.link or "logit"), dtype=torch.float64)
         likelihood = Sampled(Softmax(), _SAMPLES, context.generator())
-        return StochasticGP(self.kernel, points, likelihood, functions=n_classes, dtype=torch.float64)
+        return StochasticGP(kernel, points, likelihood, functions=n_classes, dtype=torch.float64)
 
 
 def _refuse_rows_of_their_own(data: Data, incomplete: bool) -> None:

@@ -96,7 +96,7 @@ class VecchiaRecipe(Recipe):
     def _searched(self, kernel: Kernel, rows: Rows, context: FitContext) -> _Way:
         """Values near the best, from all starts."""
         data = rows.data
-        start_from_data(kernel, data.x, data.y.mean(1))
+        kernel = start_from_data(kernel, data.x, data.y.mean(1))
         noise = noise_of(data, "vecchia")
         prior = VecchiaGP(kernel, copy.deepcopy(self.mean), noise, self.n_neighbours, context.seed)
         way = _Way(VecchiaModel(prior, data), self.search, context)

@@ -96,7 +96,7 @@ class VecchiaClassRecipe(Recipe):
         """The model before it has learnt, on some of the rows, and where its values start."""
         data: Data = rows.data
         first = (data.codes == 0).double()
-        start_from_data(kernel, data.x, first - first.mean(), variance=LATENT_VARIANCE)
+        kernel = start_from_data(kernel, data.x, first - first.mean(), variance=LATENT_VARIANCE)
         counts = torch.bincount(data.codes, minlength=rows.n_classes)[1 if rows.n_classes == 2 else 0 :]
         link, centres = self.link or "probit", Centres()
         mean = BaseRate(kernel, (counts / len(data)).tolist(), link)

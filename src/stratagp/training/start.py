@@ -7,6 +7,7 @@ the targets, and the summands share the variance of standardised targets. Values
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,13 +25,14 @@ _PERIODS = 2000  # candidate frequencies for the strongest period
 
 
 def start_from_data(kernel: Kernel, x: Any, y: Float[Tensor, " n"], variance: float = 1.0) -> Kernel:
-    """Give every unset parameter of ``kernel`` a value that suits points ``x`` and targets ``y`` of this variance.
+    """A copy of ``kernel`` whose unset parameters have values that suit points ``x`` and targets ``y`` of this variance.
 
     >>> from stratagp import kernels as k
     >>> x = torch.linspace(0, 300, 40, dtype=torch.float64)[:, None]
     >>> start_from_data(k.RBF() + k.RBF(lengthscale=2.0), x, x[:, 0].sin())
     RBF(lengthscale=88.8, variance=0.5) + RBF(lengthscale=2, variance=0.5)
     """
+    kernel = copy.deepcopy(kernel)
     step = max(1, len(x) // (_ROWS if kernel.takes_tensors else _OBJECTS))
     rows = x[::step]
     with torch.no_grad():

@@ -193,8 +193,11 @@ class ArcSine(Kernel):
 
     def _link(self, s: Tensor, left: Tensor, right: Tensor) -> Tensor:
         c = 2 if self.units == "erf" else 1
-        excess = (left * right - s.square()).clamp_min(0)  # ≥ 0 up to rounding, by Cauchy-Schwarz
-        angle = torch.atan2(c * s, (1 + c * left + c * right + c * c * excess).sqrt())  # the arcsine, stable near 1
+        excess = (
+            left * right - s.square()
+        )  # ≥ 0 up to rounding, by Cauchy-Schwarz; its curvature counts at equal places
+        rest = (1 + c * left + c * right + c * c * excess).clamp_min(1)
+        angle = torch.atan2(c * s, rest.sqrt())  # the arcsine, stable near 1
         if self.units == "erf":
             return self.variance * (2 / math.pi) * angle
         return self.variance * (0.25 + angle / (2 * math.pi))
