@@ -199,13 +199,16 @@ class Benchmark:
     Arguments:
         name: the name of the file, without ending; quick runs have a file of their own.
         quick: whether the script should measure small problems only.
-        fresh: whether to forget the rows of earlier runs; rows of other versions or machines always are.
+        fresh: whether to forget the rows of earlier runs; rows of other versions or machines always are, unless
+            ``portable``.
         threads: for torch and BLAS alike.
         only: groups of words; a row is measured if its name, cut at commas, has a word of each group.
         folder: where the file goes.
         packages: others whose versions the figures depend on.
         markdown: whether to measure nothing and write the tables of stored rows into the page of benchmarks, each
             between its own two marks, which carry the name and, from the second table on, a number.
+        portable: whether rows count on any machine, because scores matter more than seconds: those of another one are
+            kept, each with its own environment.
     """
 
     def __init__(
@@ -218,12 +221,13 @@ class Benchmark:
         folder: Path = RESULTS,
         packages: Iterable[str] = (),
         markdown: bool = False,
+        portable: bool = False,
     ) -> None:
         self.name, self.quick, self.threads, self.markdown, self.shown = name, quick, threads, markdown, 0
         self.only = [set(words.split(",")) for words in only]
         self.path = folder / f"{name}{'-quick' if quick else ''}.json"
         self.console = Console(width=None if sys.stdout.isatty() else 150)
-        self.environment = environment(threads, packages)
+        self.environment, self.portable = environment(threads, packages), portable
         self._rows = {} if fresh else self._earlier_rows()
         use_threads(threads)
 
@@ -242,6 +246,8 @@ class Benchmark:
         stored = json.loads(self.path.read_text())
         if self.markdown or stored["environment"] == self.environment:
             return stored["rows"]
+        if self.portable:
+            return {key: {"environment": stored["environment"], **row} for key, row in stored["rows"].items()}
         self.console.print(f"{self.path.name} holds figures of another machine or other versions: starting afresh")
         return {}
 

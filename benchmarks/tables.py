@@ -8,7 +8,7 @@ has a process of its own and 300 seconds; who needs more, or fails, is recorded 
     STRATAGP_DATA=… python benchmarks/tables.py --tables yacht,iris --only GPRegressor,GPClassifier,CatBoost
     python benchmarks/tables.py --markdown
 
-`--fresh` measures again what the other options choose, and keeps the rest. `--markdown` measures nothing: it writes the
+Rows of another machine stay, each with its environment: scores hardly depend on it, seconds do. `--fresh` measures again what the other options choose, and keeps the rest. `--markdown` measures nothing: it writes the
 tables of what is stored, and the picture, into the page of benchmarks.
 """
 
@@ -127,7 +127,7 @@ def main() -> None:
         refresh(PAGE, "tables", markdown(results))
         print(f"{PAGE.relative_to(HERE.parent)} and {PICTURE.name} are up to date")
         return
-    bench = Benchmark("tables", given.quick, threads=given.threads, packages=PACKAGES)
+    bench = Benchmark("tables", given.quick, threads=given.threads, packages=PACKAGES, portable=True)
     missing = {who: why for each in CONTESTANTS.values() for who, c in each.items() if (why := c.missing())}
     for who, why in missing.items():
         bench.console.print(f"{who}: left out, {why}")

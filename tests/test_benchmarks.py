@@ -150,6 +150,21 @@ def test_rows_from_elsewhere_are_not_mixed_in(bench: Benchmark, tmp_path: Path) 
     assert later.row("n=1", lambda: {"seconds": 2.5}) == {"seconds": 2.5}
 
 
+def test_portable_rows_stay_with_their_environment(tmp_path: Path) -> None:
+    first = Benchmark("trial", threads=1, folder=tmp_path, portable=True)
+    first.row("n=1", lambda: {"error": 0.1})
+    stored = json.loads(first.path.read_text())
+    stored["environment"]["machine"] = "an older one"
+    first.path.write_text(json.dumps(stored))
+    for key in ("n=2", "n=3"):
+        later = Benchmark("trial", threads=1, folder=tmp_path, portable=True)
+        assert later.row("n=1", lambda: {"error": 9.9}) == {"error": 0.1}
+        later.row(key, lambda: {"error": 0.2})
+    rows = json.loads(first.path.read_text())["rows"]
+    assert rows["n=1"]["environment"]["machine"] == "an older one"
+    assert "environment" not in rows["n=2"] and list(rows) == ["n=1", "n=2", "n=3"]
+
+
 def test_quick_figures_have_a_file_of_their_own(tmp_path: Path) -> None:
     assert Benchmark("trial", quick=True, threads=1, folder=tmp_path).path.name == "trial-quick.json"
 

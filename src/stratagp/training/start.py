@@ -25,7 +25,7 @@ _PERIODS = 2000  # candidate frequencies for the strongest period
 
 
 def start_from_data(kernel: Kernel, x: Any, y: Float[Tensor, " n"], variance: float = 1.0) -> Kernel:
-    """A copy of ``kernel`` whose unset parameters have values that suit points ``x`` and targets ``y`` of this variance.
+    """A copy of ``kernel`` whose unset parameters suit points ``x`` and targets ``y`` of this variance.
 
     >>> from stratagp import kernels as k
     >>> x = torch.linspace(0, 300, 40, dtype=torch.float64)[:, None]
