@@ -8,8 +8,9 @@ has a process of its own and 300 seconds; who needs more, or fails, is recorded 
     STRATAGP_DATA=… python benchmarks/tables.py --tables yacht,iris --only GPRegressor,GPClassifier,CatBoost
     python benchmarks/tables.py --markdown
 
-Rows of another machine stay, each with its environment: scores hardly depend on it, seconds do. `--fresh` measures again what the other options choose, and keeps the rest. `--markdown` measures nothing: it writes the
-tables of what is stored, and the picture, into the page of benchmarks.
+Rows of another machine stay, each with its environment: scores hardly depend on it, seconds do. `--fresh` measures
+again what the other options choose, and keeps the rest. `--markdown` measures nothing: it writes the tables of what is
+stored, and the picture, into the page of benchmarks.
 """
 
 from __future__ import annotations

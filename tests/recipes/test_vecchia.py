@@ -6,6 +6,8 @@ import torch
 
 from stratagp import GPRegressor
 from stratagp.kernels import Matern
+from stratagp.models.neighbours import nearest_before
+from stratagp.objectives.vecchia import log_conditionals
 from stratagp.recipes import vecchia
 from stratagp.recipes.base import Data, FitContext, Rows
 from stratagp.recipes.vecchia import VecchiaRecipe
@@ -25,6 +27,7 @@ def test_the_noise_comes_from_many_more_rows_than_other_values(monkeypatch):
     """Few rows hold too few pairs that disagree, or too many."""
     monkeypatch.setattr(vecchia, "CONDITIONALS", 60)
     monkeypatch.setattr(vecchia, "_SEARCH", ((60, 10),))
+    monkeypatch.setattr(vecchia, "_COMPARE", (60, 10))
     monkeypatch.setattr(vecchia, "_POLISH", ((60, 10),))
     monkeypatch.setattr(vecchia, "_NOISE", (600, 10))
     recipe = VecchiaRecipe(Matern(2.5, ard=True).bind(2), 10)
@@ -45,14 +48,21 @@ def test_the_noise_comes_from_many_more_rows_than_other_values(monkeypatch):
         settled.prior.parameter("noise").assign(settled.prior.noise.item() / factor)
 
 
-def test_a_smoothness_far_behind_is_given_up():
+def test_searches_are_judged_by_rows_that_they_have_not_seen():
     rng = np.random.default_rng(0)
-    x = torch.from_numpy(rng.uniform(-2, 2, (1200, 2)))
+    x = torch.from_numpy(rng.uniform(-2, 2, (1500, 2)))
+    y = torch.sin(3 * x[:, :1]) * x[:, 1:]
     said = []
-    rows = Rows(Data(x, torch.sin(3 * x[:, :1]) * x[:, 1:]), bind=lambda own, default: (own or default).bind(2))
+    rows = Rows(Data(x, y), bind=lambda own, default: (own or default).bind(2))
     model = VecchiaRecipe(n_neighbours=30).fit(rows, FitContext(log=said.append))
     assert model.prior.kernel.nu == 2.5
-    assert not any("smoothness 0.5" in line for line in said)
+    kept = [line for line in said if line.endswith("nats a row")]
+    assert len(kept) == 3
+    assert not any("nu=0.5" in line for line in kept)
+    way = vecchia._Way(model, VecchiaRecipe().search, FitContext())
+    sets = nearest_before(model.prior.kernel, x, 30, 1, late=True)  # seed 1: an order that no climb has seen
+    truth = log_conditionals(model.prior.kernel, model.prior.noise, x, y[:, 0], sets).mean().item()
+    assert way.judged() == pytest.approx(truth, rel=1e-9)
 
 
 def test_the_evidence_is_that_of_the_whole_order():
@@ -75,6 +85,7 @@ def test_many_rows_with_missing_inputs_settle_their_noise_twice(monkeypatch):
     for name, value in {
         "CONDITIONALS": 50,
         "_SEARCH": ((50, 10),),
+        "_COMPARE": (50, 10),
         "_POLISH": ((50, 10),),
         "_NOISE": (200, 10),
     }.items():

@@ -93,9 +93,7 @@ def train(
     if search.max_iterations == 0:
         with torch.no_grad():
             return Result(float(criterion.objective()), 1, True, "the values are as they were given")
-    noise = criterion.module.noise_parameter
-    if noise is not None and not (noise.unset and gets_weak_prior(noise)):
-        noise = None  # somebody chose it
+    noise = open_noise(criterion.module)
     fresh = noise is None or torch.equal(noise.raw, criterion.centres[noise.raw])
     result = maximise_from_many(
         _Report(criterion.objective, context.log),
@@ -113,15 +111,26 @@ def train(
     return result
 
 
+def open_noise(module: Parameterised) -> Parameter | None:
+    """The noise, where it is learnt and nobody chose its start."""
+    noise = module.noise_parameter
+    return noise if noise is not None and noise.unset and gets_weak_prior(noise) else None
+
+
 def _quiet_start(module: Parameterised, noise: Parameter) -> np.ndarray:
     """The present free coordinates, with little noise."""
     free = learnt(module)
     present = gather(free)
-    noise.assign(QUIET)
-    noise.unset = True
+    lower(noise)
     quiet = gather(free)
     scatter(free, present)
     return quiet
+
+
+def lower(noise: Parameter) -> None:
+    """Let the noise start with little; it is still nobody's choice."""
+    noise.assign(QUIET)
+    noise.unset = True
 
 
 def draw(criterion: Criterion, n_draws: int, context: FitContext) -> Iterator[None]:

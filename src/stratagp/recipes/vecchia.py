@@ -7,15 +7,19 @@ import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+import torch
+
 from stratagp.errors import ConvergenceWarning
 from stratagp.kernels import Kernel, Matern
 from stratagp.models.fitted import Fitted, Learnt
 from stratagp.models.fitted_process import VecchiaModel
+from stratagp.models.neighbours import nearest_before
 from stratagp.models.vecchia import VecchiaGP
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.exact import noise_of
 from stratagp.recipes.processes import check_device, spread_of_filled
-from stratagp.recipes.search import Search, train
+from stratagp.recipes.search import Search, lower, open_noise, train
 from stratagp.training.criterion import Centres, Criterion
 from stratagp.training.lbfgs import Curvature
 from stratagp.training.start import start_from_data
@@ -23,10 +27,11 @@ from stratagp.training.start import start_from_data
 SMOOTHNESS = (2.5, 1.5, 0.5)  # of the Matérn kernels that compete where nobody gave one
 CONDITIONALS = 4000  # rows whose conditionals the last values come from
 _SEARCH = ((500, 30), (500, 30))  # rows and neighbours that a search sees, twice: then in the metric that it found
-_COMPARE = (2000, 50)  # those that smoothnesses are compared by
+_COMPARE = (2000, 50)  # those that the best searches go on with
+_JUDGE = (4000, 60)  # those that searches are judged by: other rows than they have seen, where there are enough
+_KEPT = 3  # searches that go on
 _POLISH = ((CONDITIONALS, 60), (CONDITIONALS, 60))  # those that the last values come from
 _NOISE = (5 * CONDITIONALS, 60)  # those that the noise comes from: mistakes among twins are rare
-_BEHIND = 0.15  # nats a row on few conditionals, by which a smoothness is given up
 _ENOUGH, _PATIENCE = 1e-3, 4  # nats a row: so many iterations that gain less end a climb
 
 
@@ -50,7 +55,7 @@ class VecchiaRecipe(Recipe):
     search: Search = field(default_factory=Search)
 
     def fit(self, rows: Rows, context: FitContext) -> VecchiaModel:
-        """Search on few conditionals, choose the smoothness on more, and polish on yet more."""
+        """Search on few conditionals, keep the search that says most about others, and polish on more."""
         check_device(rows.data.x, context)
         way = self._best(rows, context)
         model = way.model
@@ -82,27 +87,41 @@ class VecchiaRecipe(Recipe):
         return again
 
     def _best(self, rows: Rows, context: FitContext) -> _Way:
-        """The model of the given kernel, or of the smoothness that explains the rows best, as far as it has come."""
-        if self.kernel is not None:
-            return self._searched(self.kernel, rows, context)
-        ways = [self._searched(rows.bind(None, Matern(nu=nu, ard=True)), rows, context) for nu in SMOOTHNESS]
-        hopeful = max(way.score for way in ways) - _BEHIND
-        ways = [way for way in ways if way.score > hopeful]
-        for way in ways if len(ways) > 1 else []:
+        """The search that says most about rows it has not seen, of the given kernel or of all smoothnesses."""
+        kernels = [self.kernel] if self.kernel is not None else self._of_all_smoothnesses(rows)
+        ways = [way for kernel in kernels for way in self._searches(kernel, rows, context)]
+        if len(ways) == 1:
+            return ways[0]
+        kept = sorted(ways, key=_Way.judged, reverse=True)[:_KEPT]
+        found = []
+        for way in kept:
             way.climb(_COMPARE)
-            context.log(f"smoothness {way.model.prior.kernel.nu:g}: {way.score:.4f} nats a row")
-        return max(ways, key=lambda way: way.score)
+            found.append(way.judged())
+            context.log(f"{way.model.prior.kernel}: {found[-1]:.4f} nats a row")
+        return kept[int(np.argmax(found))]
 
-    def _searched(self, kernel: Kernel, rows: Rows, context: FitContext) -> _Way:
-        """Values near the best, from all starts."""
+    def _of_all_smoothnesses(self, rows: Rows) -> list[Kernel]:
+        return [rows.bind(None, Matern(nu=nu, ard=True)) for nu in SMOOTHNESS]
+
+    def _searches(self, kernel: Kernel, rows: Rows, context: FitContext) -> list[_Way]:
+        """Values near the best, from a start with much noise and, where it is learnt, from one with little."""
+        ways = [self._start(kernel, rows, context)]
+        if ways[0].may_begin_quietly():
+            ways.append(self._start(kernel, rows, context))
+            ways[0].search = replace(self.search, n_restarts=0)
+            ways[1].begin_quietly()
+        for way in ways:
+            for size in _SEARCH:
+                way.climb(size)
+        return ways
+
+    def _start(self, kernel: Kernel, rows: Rows, context: FitContext) -> _Way:
         data = rows.data
         kernel = start_from_data(kernel, data.x, data.y.mean(1))
         noise = noise_of(data, "vecchia")
         prior = VecchiaGP(kernel, copy.deepcopy(self.mean), noise, self.n_neighbours, context.seed)
         way = _Way(VecchiaModel(prior, data), self.search, context)
         way.model.to(context.device)
-        for size in _SEARCH:
-            way.climb(size)
         return way
 
 
@@ -116,10 +135,25 @@ class _Way:
     centres: Centres = field(default_factory=Centres)
     curvature: Curvature = field(default_factory=Curvature)
 
-    @property
-    def score(self) -> float:
-        """Where the last climb ended, in nats a row."""
-        return float(self.model.result.value) / len(self.model.data)
+    def judged(self) -> float:
+        """The density of rows that no climb has seen, where there are enough, in nats a row."""
+        model, prior = self.model, self.model.prior
+        few = min(_JUDGE[1], prior.n_neighbours)
+        others = nearest_before(prior.kernel, model.data.x, few, prior.seed + 1, _JUDGE[0], late=True)
+        with torch.no_grad():
+            return float(replace(model, sets=others).score()) / len(model.data)
+
+    def may_begin_quietly(self) -> bool:
+        """Whether there is a second start: noise that is learnt, and a search that may try it."""
+        tries = self.search.n_restarts and self.search.max_iterations
+        return bool(tries) and open_noise(self.model.module) is not None
+
+    def begin_quietly(self) -> None:
+        """Let the noise start low; its prior stays where it was."""
+        noise = open_noise(self.model.module)
+        assert noise is not None
+        Criterion(self.search.criterion, self.model.module, self.model.score, self.centres)
+        lower(noise)
 
     def settle_noise(self) -> None:
         """Move the noise alone to where it explains many more conditionals best."""
