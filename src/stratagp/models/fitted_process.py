@@ -17,6 +17,7 @@ from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.linalg import root
 from stratagp.models.exact import ExactPosterior
 from stratagp.models.fitted import Fitted, Learnt
+from stratagp.models.neighbours import nearest_before
 from stratagp.models.observations import Data
 from stratagp.objectives.sites import WarmStart
 from stratagp.objectives.vecchia import Conditionals, vecchia
@@ -25,6 +26,7 @@ from stratagp.predictive import LocationScale
 from stratagp.training.devices import as_numpy
 from stratagp.types import Gaussian, PointsLike
 
+_JUDGE = (4000, 60)  # conditionals, in an order of their own, that searches of Vecchia's process are judged by
 _NEIGHBOURS, _GIVEN = 50, 30  # of rough predictions by Vecchia's process, and of its rough score
 
 
@@ -278,6 +280,14 @@ class VecchiaModel(ProcessModel):
             return self.score()
         count, few = self.sets.given.shape
         return self._density(self.prior.conditionals(self.data.x, 2 * count, few))
+
+    def judged(self) -> float:
+        """The density of rows that no climb has seen, where there are enough, in nats a row."""
+        prior, (n_rows, few) = self.prior, _JUDGE
+        few = min(few, prior.n_neighbours)
+        with torch.no_grad():
+            others = nearest_before(prior.kernel, self.data.x, few, prior.seed + 1, n_rows, late=True)
+            return float(self._density(others)) / len(self.data)
 
     def _density(self, sets: Conditionals | None) -> Float[Tensor, ""]:
         data, sets = (self.data, None) if sets is None else self._seen(sets)

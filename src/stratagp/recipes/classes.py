@@ -43,7 +43,8 @@ class ClassRecipe(Recipe):
         return fit_process(model, self.search, Rows(data), context)  # filled rows count as complete
 
     def again(self, before: Fitted, rows: Rows, context: FitContext) -> ClassModel:
-        """One climb from the values that were learnt before."""
-        if not isinstance(before, ClassModel) or before.n_classes != rows.n_classes:
+        """One climb from the values that were learnt before, unless these come from far fewer rows."""
+        few = isinstance(before, ClassModel) and 2 * len(before.data) < len(rows.data)
+        if not isinstance(before, ClassModel) or few or before.n_classes != rows.n_classes:
             return self.fit(rows, context)
         return learnt_again(before, rows.data, self.search, context)

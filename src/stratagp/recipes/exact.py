@@ -69,8 +69,8 @@ class ExactRecipe(Recipe):
         return model
 
     def again(self, before: Fitted, rows: Rows, context: FitContext) -> ProcessModel:
-        """One climb from the values that were learnt before."""
-        if not isinstance(before, ExactModel) or rows.filled is not None:
+        """One climb from the values that were learnt before, unless these come from far fewer rows."""
+        if not isinstance(before, ExactModel) or rows.filled is not None or 2 * len(before.data) < len(rows.data):
             return self.fit(rows, context)
         return learnt_again(before, rows.data, self.search, context)
 

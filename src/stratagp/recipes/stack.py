@@ -35,8 +35,9 @@ _AS_IT_IS = _WIDTHS.index(1.0)
 _FAILURES = (NotPositiveDefiniteError, ValueError, RuntimeError, MemoryError)  # InputError is a ValueError
 _TRIED = 0.3  # of the time limit: no first trial on few rows begins after that
 _SPENT = 0.8  # of the time limit: no candidate begins that would end after it
-_SPENT_BY_TREES = 0.9  # the same for trees, which do not learn again
-_LONGER = 1.4  # times as long as a process with noise of one level
+_SPENT_FOR_GOOD = 0.9  # the same for trees and processes of very many rows, which keep what they have learnt
+_LONGER = 1.4  # times as long as an exact process with noise of one level
+_OF_FEW = ", few rows"  # after the name of a process that time did not allow to learn from more
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class StackRecipe(Recipe):
         chosen = [(trial.judged[k], float(weights[k])) for k in np.argsort(-weights) if weights[k] > 0]
         members = []
         for judged, weight in chosen:
-            context.log(f"{judged.candidate.name}: weight {weight:.2f}, learns from all rows")
+            context.log(f"{judged.name}: weight {weight:.2f}{'' if judged.of_few else ', learns from all rows'}")
             members.append(replace(trial.final(judged), width=width if judged.candidate.narrows else 1.0))
         shares = torch.tensor([weight for _, weight in chosen], dtype=torch.float64)
         return StackModel(members, shares / shares.sum(), rows.data.x, trial.board(weights), trial.names)
@@ -86,15 +87,15 @@ class StackRecipe(Recipe):
         if self.plan is None:
             return found
         named = {each.name: each for each in found}
-        unknown = [name for name in self.plan if name not in named]
+        unknown = [name for name in self.plan if name.removesuffix(_OF_FEW) not in named]
         if unknown:
             raise InputError(f"plan has {unknown[0]!r}; for these rows there are: {', '.join(named)}")
-        return [named[name] for name in self.plan]
+        return [named[name.removesuffix(_OF_FEW)] for name in self.plan]
 
 
 @dataclass
 class _Judged:
-    """A candidate, what it said about held-out rows, and the last model that it was."""
+    """A candidate, what it said about held-out rows, and the last model that it was; ``of_few``: for want of time."""
 
     candidate: Candidate
     densities: Float[np.ndarray, "h w"]
@@ -102,6 +103,12 @@ class _Judged:
     member: Member
     seconds: float
     rows: int
+    of_few: bool = False
+
+    @property
+    def name(self) -> str:
+        """In the leaderboard and in plans."""
+        return self.candidate.name + _OF_FEW * self.of_few
 
     @property
     def density(self) -> float:
@@ -128,6 +135,7 @@ class _Trial:
     plan: Sequence[str] | None
     judged: list[_Judged] = field(default_factory=list)
     screened: list[_Judged] = field(default_factory=list)
+    failed: list[Candidate] = field(default_factory=list)
     trouble: str = ""
 
     def __post_init__(self) -> None:
@@ -152,18 +160,18 @@ class _Trial:
     @property
     def names(self) -> list[str]:
         """The candidates that were judged, in their order."""
-        return [each.candidate.name for each in self.judged]
+        return [each.name for each in self.judged]
 
     def run(self, found: list[Candidate]) -> None:
         """Judge candidates, as many as fit into the time; at least one."""
         if self.plan is None and len(self.held) == 1:
             found = self._promoted(found)
         for i, candidate in enumerate(found):
-            if self._is_late(candidate):
-                self.context.log(f"{candidate.name}: left out, as time runs short")
-                continue
-            self.context.log(f"candidate {i + 1} of {len(found)}: {candidate.name}{self._so_far()}")
-            judged = self._attempt(candidate)
+            if self._is_late(candidate) or (self.plan is not None and self.plan[i].endswith(_OF_FEW)):
+                judged = self._of_few(candidate)
+            else:
+                self.context.log(f"candidate {i + 1} of {len(found)}: {candidate.name}{self._so_far()}")
+                judged = self._attempt(candidate)
             if judged is not None:
                 self.judged.append(judged)
         if not self.judged:
@@ -171,34 +179,59 @@ class _Trial:
 
     def _promoted(self, found: list[Candidate]) -> list[Candidate]:
         """Trees, and the processes that predict best after few rows; the best process is tried right after boosting."""
-        train = _others(len(self.rows.data), self.held[0])
-        few = train[torch.randperm(len(train), generator=self.context.generator())[:_SCREENED]].sort().values
-        tried = []
         for candidate in (each for each in found if each.process):
-            judged = self._attempt(candidate, few)
-            if judged is not None:
-                tried.append(judged)
+            self._screen(candidate)
             if self.seconds is not None and time.monotonic() - self.start > _TRIED * self.seconds:
                 break
-        self.screened = sorted(tried, key=lambda each: -each.density)
+        self.screened.sort(key=lambda each: -each.density)
         trees = [each for each in found if not each.process]
         processes = [each.candidate for each in self.screened[:_PROMOTED]]
         return [*trees[:1], *processes[:1], *trees[1:], *processes[1:]]
+
+    def _screen(self, candidate: Candidate) -> _Judged | None:
+        """What a process that learns from few rows says about those held out; None where it cannot, or need not."""
+        if len(self.held) > 1 or not candidate.process:
+            return None
+        known = next((each for each in self.screened if each.candidate is candidate), None)
+        if known is not None or candidate in self.failed:
+            return known
+        train = _others(len(self.rows.data), self.held[0])
+        few = train[torch.randperm(len(train), generator=self.context.generator())[:_SCREENED]].sort().values
+        judged = self._attempt(candidate, few)
+        if judged is None:
+            self.failed.append(candidate)
+        else:
+            self.screened.append(judged)
+        return judged
+
+    def _of_few(self, candidate: Candidate) -> _Judged | None:
+        """A process as few rows left it, for want of time."""
+        known = self._screen(candidate)
+        if known is None:
+            self.context.log(f"{candidate.name}: left out, as time runs short")
+            return None
+        self.context.log(f"{candidate.name}: stays as {known.rows} rows left it, as time runs short")
+        member = replace(known.member, name=candidate.name + _OF_FEW)
+        return replace(known, member=member, of_few=True)
 
     def _is_late(self, candidate: Candidate) -> bool:
         """Whether a candidate would end after the time; the first one never is."""
         if self.seconds is None or self.plan is not None or not self.judged:
             return False
-        share = _SPENT if candidate.process else _SPENT_BY_TREES
+        learns_again = candidate.process and len(self.rows.data) <= EXACT_ROWS
+        share = _SPENT if learns_again else _SPENT_FOR_GOOD
         return time.monotonic() - self.start + self._expected(candidate) > share * self.seconds
 
     def _expected(self, candidate: Candidate) -> float:
         """Seconds that a candidate will take: as long as others of its kind did, or as was measured for such rows."""
-        alike = [each.seconds for each in self.judged if each.candidate.process == candidate.process]
+        full = [each for each in self.judged if not each.of_few]
+        alike = [each.seconds for each in full if each.candidate.process == candidate.process]
         if alike or len(self.held) > 1 or not candidate.process:
             return max(alike, default=0.0)
         n, columns = self.rows.data.x.shape
-        return _LONGER * seconds_of("exact" if n <= EXACT_ROWS else "vecchia", n, columns)
+        if n <= EXACT_ROWS:
+            return _LONGER * seconds_of("exact", n, columns)
+        return seconds_of("noise, from few rows", n, columns)
 
     def _so_far(self) -> str:
         if not self.judged:
@@ -231,7 +264,9 @@ class _Trial:
 
     def _by_folds(self, candidate: Candidate, few: Int[Tensor, " f"] | None) -> _Found:
         """A model that learns from all rows but those of a fold, or from few, and predicts the fold."""
-        data, member = self.rows.data, None
+        data = self.rows.data
+        known = self._screen(candidate) if few is None else None  # learning from more rows begins there
+        member = None if known is None else known.member
         densities = torch.zeros(len(data), len(_WIDTHS), dtype=torch.float64)
         wrong = torch.zeros(len(data), dtype=torch.float64)
         for fold in self.held:
@@ -257,7 +292,7 @@ class _Trial:
 
     def final(self, judged: _Judged) -> Member:
         """A member that has learnt from all rows."""
-        if not judged.candidate.process:
+        if judged.of_few or not judged.candidate.process:
             return judged.member
         try:
             return self._member(judged.candidate, torch.arange(len(self.rows.data)), judged.member)
@@ -267,8 +302,9 @@ class _Trial:
 
     def board(self, weights: Float[np.ndarray, " k"]) -> list[Entry]:
         """How all candidates did, the best first; those that saw few rows only come last."""
+        full_names = {each.candidate.name for each in self.judged}
         full = [_entry(each, float(weight)) for each, weight in zip(self.judged, weights, strict=True)]
-        rest = [_entry(each, 0.0) for each in self.screened if each.candidate.name not in self.names]
+        rest = [_entry(each, 0.0) for each in self.screened if each.candidate.name not in full_names]
         return sorted(full, key=lambda each: -each.density) + rest
 
 
@@ -293,7 +329,7 @@ def _same_columns(before: NormalScores | Chosen | None, now: NormalScores | Chos
 
 
 def _entry(judged: _Judged, weight: float) -> Entry:
-    return Entry(judged.candidate.name, judged.density, judged.error, weight, judged.rows, judged.seconds)
+    return Entry(judged.name, judged.density, judged.error, weight, judged.rows, judged.seconds)
 
 
 def _others(n: int, held: Int[Tensor, " h"]) -> Int[Tensor, " r"]:

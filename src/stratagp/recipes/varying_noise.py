@@ -61,6 +61,8 @@ class VaryingNoiseRecipe(Recipe):
             return self.fit(rows, context)
         plain = self.function.again(before.function_model, replace(rows, filled=None), context)
         assert isinstance(plain, ProcessModel)
+        if isinstance(plain, VecchiaModel) and isinstance(before.function_model, VecchiaModel):
+            return _with_same_noise(plain, before.draws[0][0].process.log_variance)
         return self._rounds(plain, rows.data, context)
 
     def _rounds(self, model: ProcessModel, data: Data, context: FitContext) -> VaryingNoiseModel:
@@ -68,14 +70,26 @@ class VaryingNoiseRecipe(Recipe):
         for round_ in range(_ROUNDS):
             noise = self._noise_process(model, log_noise, context)
             relative = noise.mean(data.x).clamp(-_RANGE / 2, _RANGE / 2)
-            weighted = replace(data, weights=(-relative).exp())
+            weighted = _weighted(data, relative)
             if isinstance(model, VecchiaModel) and round_ + 1 < _ROUNDS:  # of many rows a climb takes long
                 model = replace(model, data=weighted)
                 model.draws = [model.condition()]
             else:
-                model = learnt_again(model, weighted, self.search, context, same_rows=True)
+                model = self._learnt_again(model, weighted, context)
             log_noise = model.prior.noise.detach().log() + relative
-        return _with_noise(model, noise)
+        level = float(model.prior.noise.detach().log())
+        around = ExactGP(copy.deepcopy(noise.prior.kernel), Constant(level))
+        return _with_noise(model, around.condition(noise.x, level + noise.residual, noise.noise))
+
+    def _learnt_again(self, model: ProcessModel, weighted: Data, context: FitContext) -> ProcessModel:
+        """The model with values that suit the noise of each row; conditionals must say so that no climb has seen."""
+        again = learnt_again(model, weighted, self.search, context, same_rows=True)
+        if isinstance(model, VecchiaModel) and isinstance(again, VecchiaModel):
+            same = replace(model, data=weighted)
+            if same.judged() > again.judged():
+                same.draws = [same.condition()]
+                return same
+        return again
 
     def _noise_process(
         self, model: ProcessModel, log_noise: Float[Tensor, " n"], context: FitContext
@@ -92,13 +106,23 @@ class VaryingNoiseRecipe(Recipe):
         return process
 
 
-def _with_noise(model: ProcessModel, noise: ExactPosterior) -> VaryingNoiseModel:
+def _weighted(data: Data, relative: Float[Tensor, " n"]) -> Data:
+    """Rows weighted by the log of their noise beside the average."""
+    return replace(data, weights=(-relative.clamp(-_RANGE / 2, _RANGE / 2)).exp())
+
+
+def _with_same_noise(plain: VecchiaModel, log_noise: ExactPosterior) -> VaryingNoiseModel:
+    """The function with more rows as neighbours, and what was known of the noise."""
+    data = plain.data
+    relative = log_noise.mean(data.x) - plain.prior.noise.detach().log()
+    model = replace(plain, data=_weighted(data, relative))
+    model.draws = [model.condition()]
+    return _with_noise(model, log_noise)
+
+
+def _with_noise(model: ProcessModel, log_noise: ExactPosterior) -> VaryingNoiseModel:
     """The learnt function, and its noise around the level that was learnt with it."""
-    level = float(model.prior.noise.detach().log())
-    around = ExactGP(copy.deepcopy(noise.prior.kernel), Constant(level)).condition(
-        noise.x, level + noise.residual, noise.noise
-    )
-    both = HeteroscedasticPosterior(model.draws[0][0].process, around)
+    both = HeteroscedasticPosterior(model.draws[0][0].process, log_noise)
     draws = [[TargetPosterior(both, None)]]
     return VaryingNoiseModel(model.prior, model.data, draws, model.learnt, model.result, model)
 

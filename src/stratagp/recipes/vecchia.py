@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from stratagp.errors import ConvergenceWarning
 from stratagp.kernels import Kernel, Matern
 from stratagp.models.fitted import Fitted, Learnt
-from stratagp.models.fitted_process import VecchiaModel
-from stratagp.models.neighbours import nearest_before
+from stratagp.models.fitted_process import ExactModel, VecchiaModel
 from stratagp.models.vecchia import VecchiaGP
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.exact import noise_of
@@ -28,7 +27,6 @@ SMOOTHNESS = (2.5, 1.5, 0.5)  # of the Matérn kernels that compete where nobody
 CONDITIONALS = 4000  # rows whose conditionals the last values come from
 _SEARCH = ((500, 30), (500, 30))  # rows and neighbours that a search sees, twice: then in the metric that it found
 _COMPARE = (2000, 50)  # those that the best searches go on with
-_JUDGE = (4000, 60)  # those that searches are judged by: other rows than they have seen, where there are enough
 _KEPT = 3  # searches that go on
 _POLISH = ((CONDITIONALS, 60), (CONDITIONALS, 60))  # those that the last values come from
 _NOISE = (5 * CONDITIONALS, 60)  # those that the noise comes from: mistakes among twins are rare
@@ -62,12 +60,7 @@ class VecchiaRecipe(Recipe):
         for round_ in range(1 if rows.filled is None else 2):
             if round_:
                 model.data = replace(model.data, extra=spread_of_filled(model, rows))
-            for size in _POLISH:
-                before = model.result.value
-                criterion = way.climb(size)
-            way.settle_noise()
-            model.draws = [model.condition()]
-        model.learnt = Learnt(self.search.criterion, criterion.named_centres())
+            before = way.polish(_POLISH)
         if not model.result.converged and model.result.value - before > 10 * _ENOUGH * len(model.data):
             warnings.warn(
                 f"the search ended while the score still rose: raise max_iterations above {self.search.max_iterations}",
@@ -77,8 +70,16 @@ class VecchiaRecipe(Recipe):
         return model
 
     def again(self, before: Fitted, rows: Rows, context: FitContext) -> VecchiaModel:
-        """The values that were learnt before, with all of these rows to be neighbours."""
-        if not isinstance(before, VecchiaModel) or rows.filled is not None:
+        """The values that were learnt before, with all of these rows to be neighbours; polished after few rows."""
+        if rows.filled is not None:
+            return self.fit(rows, context)
+        if (
+            isinstance(before, ExactModel)
+            and before.learnt is not None
+            and before.data.noise is rows.data.noise is None
+        ):
+            return self._polished(before, before.learnt, rows, context)
+        if not isinstance(before, VecchiaModel):
             return self.fit(rows, context)
         few = min(_POLISH[-1][1], self.n_neighbours)
         sets = before.prior.conditionals(rows.data.x, CONDITIONALS, few, late=True)
@@ -86,17 +87,26 @@ class VecchiaRecipe(Recipe):
         again.draws = [again.condition()]
         return again
 
+    def _polished(self, before: ExactModel, learnt: Learnt, rows: Rows, context: FitContext) -> VecchiaModel:
+        """From the values of an exact process of few rows."""
+        kernel, mean, noise = copy.deepcopy((before.prior.kernel, before.prior.mean, before.prior.parameter("noise")))
+        prior = VecchiaGP(kernel, mean, noise, self.n_neighbours, context.seed)
+        search = replace(self.search, n_restarts=0)
+        way = _Way(VecchiaModel(prior, rows.data), search, context, learnt.centres_of(prior))
+        way.polish((_COMPARE, _POLISH[-1]))
+        return way.model
+
     def _best(self, rows: Rows, context: FitContext) -> _Way:
         """The search that says most about rows it has not seen, of the given kernel or of all smoothnesses."""
         kernels = [self.kernel] if self.kernel is not None else self._of_all_smoothnesses(rows)
         ways = [way for kernel in kernels for way in self._searches(kernel, rows, context)]
         if len(ways) == 1:
             return ways[0]
-        kept = sorted(ways, key=_Way.judged, reverse=True)[:_KEPT]
+        kept = sorted(ways, key=lambda way: way.model.judged(), reverse=True)[:_KEPT]
         found = []
         for way in kept:
             way.climb(_COMPARE)
-            found.append(way.judged())
+            found.append(way.model.judged())
             context.log(f"{way.model.prior.kernel}: {found[-1]:.4f} nats a row")
         return kept[int(np.argmax(found))]
 
@@ -135,14 +145,6 @@ class _Way:
     centres: Centres = field(default_factory=Centres)
     curvature: Curvature = field(default_factory=Curvature)
 
-    def judged(self) -> float:
-        """The density of rows that no climb has seen, where there are enough, in nats a row."""
-        model, prior = self.model, self.model.prior
-        few = min(_JUDGE[1], prior.n_neighbours)
-        others = nearest_before(prior.kernel, model.data.x, few, prior.seed + 1, _JUDGE[0], late=True)
-        with torch.no_grad():
-            return float(replace(model, sets=others).score()) / len(model.data)
-
     def may_begin_quietly(self) -> bool:
         """Whether there is a second start: noise that is learnt, and a search that may try it."""
         tries = self.search.n_restarts and self.search.max_iterations
@@ -154,6 +156,16 @@ class _Way:
         assert noise is not None
         Criterion(self.search.criterion, self.model.module, self.model.score, self.centres)
         lower(noise)
+
+    def polish(self, sizes: tuple[tuple[int, int], ...]) -> float:
+        """Climb, settle the noise, condition; returns the score before the last climb."""
+        for size in sizes:
+            before = -math.inf if self.model.result is None else self.model.result.value
+            criterion = self.climb(size)
+        self.settle_noise()
+        self.model.draws = [self.model.condition()]
+        self.model.learnt = Learnt(self.search.criterion, criterion.named_centres())
+        return before
 
     def settle_noise(self) -> None:
         """Move the noise alone to where it explains many more conditionals best."""
