@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from stratagp import StrataClassifier, StrataRegressor, load
 from stratagp.errors import InputError
 from stratagp.estimators.regression import is_of_counts
+from stratagp.recipes import stack
 
 PLAN = ["Matérn 5/2, noise varies", "boosted trees", "squared exponential"]
 
@@ -161,6 +162,20 @@ def test_more_rows_are_screened_first_and_a_limit_is_kept():
     board = model.leaderboard_
     assert board.rows.min() == 800  # processes saw few rows first
     assert board.weight.sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_a_process_stays_as_few_rows_left_it_where_time_is_short_and_the_plan_repeats_that(monkeypatch):
+    monkeypatch.setattr(stack, "seconds_of", lambda way, n, columns: 1e6)
+    X, y = make_friedman1(2100, 5, noise=1.0, random_state=0)
+    model = StrataRegressor(time_limit=30, random_state=0).fit(X[:2050], y[:2050])
+    board = model.leaderboard_.set_index("candidate")
+    few = [name for name in board.index if name.endswith(", few rows")]
+    assert set(board.rows[few]) == {800}
+    assert board.weight[few].sum() > 0.3  # 800 rows of a smooth function tell a process more than all rows tell trees
+    again = StrataRegressor(plan=model.plan_, random_state=0).fit(X[:2050], y[:2050])
+    assert (again.predict(X[2050:]) == model.predict(X[2050:])).all()
+    with pytest.raises(InputError, match="plan has 'squared exponential, few rows'"):  # few rows are all rows
+        StrataRegressor(plan=["squared exponential, few rows"], random_state=0).fit(X[:300], y[:300])
 
 
 @pytest.mark.parametrize(

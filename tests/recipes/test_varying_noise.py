@@ -48,6 +48,22 @@ def test_from_where_it_ended():
     assert np.log(again.predictive(x).var) == pytest.approx(np.log(first.predictive(x).var), abs=0.15)
 
 
+def test_more_rows_after_few_keep_what_is_known_of_the_noise():
+    """Vecchia's process of many rows goes on from an exact one of few; a last fit keeps the noise as it is."""
+    every, x = rows(3000), torch.linspace(-1.5, 1.5, 7, dtype=torch.float64)[:, None]
+    few = replace(every, data=every.data.take(torch.arange(600)))
+    many = VaryingNoiseRecipe(VecchiaRecipe(k.Matern(2.5, ard=1), 40))
+    first = VaryingNoiseRecipe(ExactRecipe(k.Matern(2.5, ard=1))).fit(few, FitContext())
+    second = many.again(first, every, FitContext())
+    third = many.again(second, every, FitContext())
+    for model in (second, third):
+        said = model.predictive(x)
+        assert np.log(np.sqrt(said.var[:, 0])) == pytest.approx((x[:, 0] - 2).numpy(), abs=0.25)
+        assert said.mean == pytest.approx(np.sin(2 * x.numpy()), abs=0.06)
+    here = second.draws[0][0].process.log_variance.mean(x)
+    assert torch.equal(third.draws[0][0].process.log_variance.mean(x), here)
+
+
 def test_contract():
     check_recipe(VaryingNoiseRecipe(ExactRecipe(k.Matern(2.5, ard=2))))
 

@@ -87,10 +87,12 @@ class StackRecipe(Recipe):
         if self.plan is None:
             return found
         named = {each.name: each for each in found}
-        unknown = [name for name in self.plan if name.removesuffix(_OF_FEW) not in named]
+        if len(data) > _FOLD_ROWS:
+            named |= {each.name + _OF_FEW: each for each in found if each.process}
+        unknown = [name for name in self.plan if name not in named]
         if unknown:
             raise InputError(f"plan has {unknown[0]!r}; for these rows there are: {', '.join(named)}")
-        return [named[name.removesuffix(_OF_FEW)] for name in self.plan]
+        return [named[name] for name in self.plan]
 
 
 @dataclass
