@@ -8,7 +8,7 @@ A benchmark is a script that asks for its settings, measures rows and shows them
 
 Each row is written to ``benchmarks/results/<name>.json`` as soon as it is measured; a second run measures
 only what is missing, unless ``--fresh`` asks for all. An absent peer or data set is skipped, with a word.
-``--markdown`` measures nothing and writes the tables of stored rows into the page of benchmarks.
+``--markdown`` measures nothing and writes the tables of stored rows into the pages.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from datasets import DataMissing
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
-PAGE = HERE.parent / "docs" / "benchmarks.md"
+PAGES = [HERE.parent / "docs" / f"{name}.md" for name in ("benchmarks", "scaling")]
 PAUSE = 0.3  # seconds before each timed call: the idle threads of another library's BLAS spin for a while
 PACKAGES = {"stratagp", "torch", "numpy", "scipy", "scikit-learn", "gpytorch", "gpflow", "lightgbm", "gpboost"}
 PEERS: dict[str, str] = {}  # the versions of other libraries that this process has asked for
@@ -88,7 +88,9 @@ def in_a_row(step: Callable[[], Any], count: int) -> Callable[[], None]:
 
 
 def in_words(seconds: float) -> str:
-    """Three digits with a unit: ``12.3 ms``, ``4.56 s``."""
+    """Three digits with a unit: ``12.3 ms``, ``4.56 s``, ``17.6 min``."""
+    if seconds >= 1000:
+        return f"{seconds / 60:.3g} min"
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
@@ -205,7 +207,7 @@ class Benchmark:
         only: groups of words; a row is measured if its name, cut at commas, has a word of each group.
         folder: where the file goes.
         packages: others whose versions the figures depend on.
-        markdown: whether to measure nothing and write the tables of stored rows into the page of benchmarks, each
+        markdown: whether to measure nothing and write the tables of stored rows into the pages, each
             between its own two marks, which carry the name and, from the second table on, a number.
         portable: whether rows count on any machine, because scores matter more than seconds: those of another one are
             kept, each with its own environment.
@@ -288,11 +290,20 @@ class Benchmark:
         part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
         part.replace(self.path)
 
+    def measured(self) -> str:
+        """When the stored rows were measured, and by what."""
+        days = sorted({row["measured"][:10] for row in self._rows.values()})
+        when = " to ".join(dict.fromkeys([days[0], days[-1]])) if days else "never"
+        used = json.loads(self.path.read_text())["environment"] if self.path.exists() else self.environment
+        threads = "one thread" if used["threads"] == 1 else f"{used['threads']} threads"
+        return f"*Measured {when}: {used['machine']}, {threads}, torch {used['torch']}.*"
+
     def show(self, title: str, rows: list[dict[str, str]], note: str = "") -> None:
         """Print rows of text as a table, with the columns of all rows in the order in which they appear."""
         self.shown += 1
         if self.markdown:
-            refresh(PAGE, self.name if self.shown == 1 else f"{self.name} {self.shown}", markdown_table(rows))
+            subject = self.name if self.shown == 1 else f"{self.name} {self.shown}"
+            refresh(subject, f"{markdown_table(rows)}\n\n{self.measured()}")
             return
         table = Table(title=title, caption=note, title_justify="left", caption_justify="left")
         columns = list(dict.fromkeys(column for row in rows for column in row))
@@ -310,7 +321,7 @@ def command_line(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="small problems only, in a minute or so")
     parser.add_argument("--fresh", action="store_true", help="measure again what was measured before")
     parser.add_argument("--threads", type=int, default=2, help="for every library (default: 2)")
-    parser.add_argument("--markdown", action="store_true", help="refresh the page of benchmarks from what is stored")
+    parser.add_argument("--markdown", action="store_true", help="refresh the pages from what is stored")
     return parser
 
 
@@ -321,9 +332,10 @@ def markdown_table(rows: Sequence[Mapping[str, str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def refresh(page: Path, subject: str, text: str) -> None:
-    """Put ``text`` between the two marks of a subject in a page."""
+def refresh(subject: str, text: str) -> None:
+    """Put ``text`` between the two marks of a subject in the page that has them."""
     begin, end = f"<!-- {subject}: begin -->", f"<!-- {subject}: end -->"
+    page = next(each for each in PAGES if begin in each.read_text(encoding="utf-8"))
     before, rest = page.read_text(encoding="utf-8").split(begin)
     page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}", encoding="utf-8")
 

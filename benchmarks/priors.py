@@ -29,7 +29,7 @@ import numpy as np
 from scipy import stats
 from sklearn.datasets import make_friedman1
 
-from harness import PAGE, RESULTS, Benchmark, command_line, in_subprocess, markdown_table, refresh
+from harness import RESULTS, Benchmark, command_line, in_subprocess, markdown_table, refresh
 from stratagp import GPRegressor
 from stratagp.kernels import Matern
 from stratagp.metrics import nlpd, rmse
@@ -190,7 +190,7 @@ def main() -> None:
     if given.markdown:
         rows = json.loads((RESULTS / "priors.json").read_text())["rows"]
         tables = [f"{m.upper()}:\n\n{markdown_table(lines(rows, m))}" for m in ("nlpd", "rmse")]
-        refresh(PAGE, "priors", "\n\n".join(tables))
+        refresh("priors", "\n\n".join(tables))
         return
     bench = Benchmark("priors", given.quick, threads=given.threads)
     chosen = list(entries(given.quick, given.only))

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import HERE, PAGE, RESULTS, Benchmark, command_line, in_subprocess, refresh
+from harness import RESULTS, Benchmark, command_line, in_subprocess, refresh
 from table_contestants import CONTESTANTS, in_form
 from table_report import PICTURE, markdown, summary
 from table_scores import Results, draw, scores
@@ -125,8 +125,7 @@ def main() -> None:
     if given.markdown:
         results = stored(RESULTS / "tables.json")
         draw(results, PICTURE)
-        refresh(PAGE, "tables", markdown(results))
-        print(f"{PAGE.relative_to(HERE.parent)} and {PICTURE.name} are up to date")
+        refresh("tables", markdown(results))
         return
     bench = Benchmark("tables", given.quick, threads=given.threads, packages=PACKAGES, portable=True)
     missing = {who: why for each in CONTESTANTS.values() for who, c in each.items() if (why := c.missing())}

@@ -1,17 +1,21 @@
 """The benchmark harness, the readers of the data sets, and the agreement of contestants on their answers."""
 
 import json
-import re
+import shutil
+import sys
 import time
 from collections.abc import Callable
+from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
 import pytest
 import sklearn
+import torch
 
 import datasets
 import harness
+import pages
 from evidence import PEERS, difference, problem, stratagp_evidence
 from harness import Benchmark, Skip, best_of, environment, in_subprocess, in_words, peer, race
 from linalg import distance_gain, gain_row, log_density_gain, many_functions, marginals_gain, shared_points
@@ -60,7 +64,7 @@ def fail() -> None:
 def test_pages_are_made_of_stored_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bench: Benchmark) -> None:
     page = tmp_path / "page.md"
     page.write_text("a\n<!-- trial: begin -->stale<!-- trial: end -->\n<!-- trial 2: begin --><!-- trial 2: end -->z")
-    monkeypatch.setattr(harness, "PAGE", page)
+    monkeypatch.setattr(harness, "PAGES", [page])
     bench.row("one", lambda: {"n": 1})
     again = Benchmark("trial", threads=2, folder=tmp_path, markdown=True)
     assert again.row("one", skip) == {"n": 1}
@@ -69,17 +73,29 @@ def test_pages_are_made_of_stored_rows(tmp_path: Path, monkeypatch: pytest.Monke
     again.show("Second", [{"m": "3"}])
     text = page.read_text()
     assert "| n | more |\n| --- | --- |\n| 1 | – |\n| 2 | x |" in text
-    assert text.endswith("<!-- trial 2: begin -->\n\n| m |\n| --- |\n| 3 |\n\n<!-- trial 2: end -->z")
+    today = datetime.now(timezone.utc).date().isoformat()
+    assert again.measured().startswith(f"*Measured {today}: ")
+    assert again.measured().endswith(f", one thread, torch {torch.__version__}.*")  # of who measured
+    ending = f"<!-- trial 2: begin -->\n\n| m |\n| --- |\n| 3 |\n\n{again.measured()}\n\n<!-- trial 2: end -->z"
+    assert text.endswith(ending)
     assert "stale" not in text
 
 
-def test_every_mark_of_the_page_has_its_file_of_results() -> None:
-    text = harness.PAGE.read_text(encoding="utf-8")
-    names = re.findall(r"<!-- (\w+)(?: \d+)?: begin -->", text)
-    assert {"tables", "priors", "sizes", "search"} <= set(names)
+def test_the_pages_show_what_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No table between marks is older than its file of results; no mark is without one."""
+    names = pages.subjects()
+    assert {"tables", "priors", "sizes", "search", "gp_drf", "scale"} <= set(names)
     for name in names:
-        assert text.count(f"<!-- {name}: end -->") == text.count(f"<!-- {name}: begin -->")
         assert (harness.RESULTS / f"{name}.json").exists()
+    copies = [tmp_path / page.name for page in harness.PAGES]
+    for copy, page in zip(copies, harness.PAGES, strict=True):
+        shutil.copy(page, copy)
+    texts = [copy.read_text(encoding="utf-8") for copy in copies]
+    monkeypatch.setattr(harness, "PAGES", copies)
+    monkeypatch.setattr("tables.draw", lambda results, path: None)
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    pages.main()
+    assert [copy.read_text(encoding="utf-8") for copy in copies] == texts
 
 
 def test_a_process_of_its_own_reports_time_and_peak_memory_of_the_call() -> None:
@@ -192,7 +208,7 @@ def test_tables_show_every_column(bench: Benchmark, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(4.56, "4.56 s"), (0.0123, "12.3 ms"), (5e-6, "5 µs"), (2.5e-8, "25 ns")]
+    ("seconds", "words"), [(2040.0, "34 min"), (4.56, "4.56 s"), (0.0123, "12.3 ms"), (5e-6, "5 µs"), (2.5e-8, "25 ns")]
 )
 def test_times_are_readable(seconds: float, words: str) -> None:
     assert in_words(seconds) == words
