@@ -165,15 +165,17 @@ def test_more_rows_are_screened_first_and_a_limit_is_kept():
 
 
 def test_a_process_stays_as_few_rows_left_it_where_time_is_short_and_the_plan_repeats_that(monkeypatch):
+    for name, value in {"_FOLD_ROWS": 400, "_HELD_OUT": (100, 3000), "_SCREENED": 150}.items():
+        monkeypatch.setattr(stack, name, value)
     monkeypatch.setattr(stack, "seconds_of", lambda way, n, columns: 1e6)
-    X, y = make_friedman1(2100, 5, noise=1.0, random_state=0)
-    model = StrataRegressor(time_limit=30, random_state=0).fit(X[:2050], y[:2050])
+    X, y = make_friedman1(500, 5, noise=1.0, random_state=0)
+    model = StrataRegressor(time_limit=8, random_state=0).fit(X[:450], y[:450])
     board = model.leaderboard_.set_index("candidate")
     few = [name for name in board.index if name.endswith(", few rows")]
-    assert set(board.rows[few]) == {800}
-    assert board.weight[few].sum() > 0.3  # 800 rows of a smooth function tell a process more than all rows tell trees
-    again = StrataRegressor(plan=model.plan_, random_state=0).fit(X[:2050], y[:2050])
-    assert (again.predict(X[2050:]) == model.predict(X[2050:])).all()
+    assert set(board.rows[few]) == {150}
+    assert board.weight[few].sum() > 0.3  # 150 rows of a smooth function tell a process more than all rows tell trees
+    again = StrataRegressor(plan=model.plan_, random_state=0).fit(X[:450], y[:450])
+    assert (again.predict(X[450:]) == model.predict(X[450:])).all()
     with pytest.raises(InputError, match="plan has 'squared exponential, few rows'"):  # few rows are all rows
         StrataRegressor(plan=["squared exponential, few rows"], random_state=0).fit(X[:300], y[:300])
 
