@@ -55,7 +55,7 @@ def test_numbers():
         (lambda: k.PairFunction(max).on(0), "acts on objects"),
         (lambda: k.PairFunction(max)("word"), r"pass a single text as \[text\]"),
         (lambda: k.RBF()([["a"]]), "must hold numbers"),
-        (lambda: k.ArcCosine(degree=3), "degree must be 0, 1 or 2"),
+        (lambda: k.ArcCosine(degree=-1), "degree must be a whole number from 0 on"),
         (lambda: k.PiecewisePolynomial(2, dim=1)(points()), "at most 1 columns"),
         (lambda: k.Gibbs(0.3), "must be a function of the points"),
         (lambda: k.Gibbs(lambda x: x)(points()), "must return positive values"),

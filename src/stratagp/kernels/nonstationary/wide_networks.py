@@ -19,11 +19,11 @@ from stratagp.parameters import UNSET, Parameter, Value, per_column, positive
 
 
 class ArcCosine(Kernel):
-    """A network of ``depth`` infinite layers with units ``H(u) uⁿ``: steps (degree 0), rectifiers (1) or squares (2).
+    """A network of ``depth`` infinite layers with units ``H(u) uⁿ``: steps (degree 0), rectifiers (1), squares (2), …
 
     With ``⟨x, z⟩ = Σ_d x_d z_d/ℓ_d² + bias``, ``cos θ = ⟨x, z⟩/(|x||z|)`` and
 
-        J₀ = π − θ,   J₁ = sin θ + (π − θ) cos θ,   J₂ = 3 sin θ cos θ + (π − θ)(1 + 2 cos² θ),
+        J₀ = π − θ,   J₁ = sin θ + (π − θ) cos θ,   Jₙ₊₁ = (2n + 1) cos θ Jₙ + n² sin² θ Jₙ₋₁,
 
     one layer is ``k₁(x, z) = (1/π) |x|ⁿ |z|ⁿ Jₙ(θ)``. A further layer takes the covariances of the last one as inner
     products: ``k_{l+1} = (1/π) (k_l(x, x) k_l(z, z))^{n/2} Jₙ(θ_l)``. The whole is multiplied by ``variance``.
@@ -31,7 +31,7 @@ class ArcCosine(Kernel):
     Reference: Cho and Saul, Kernel methods for deep learning, 2009.
 
     Arguments:
-        degree: 0, 1 or 2.
+        degree: of the units, 0 or more.
         depth: number of layers, at least 1.
         lengthscale: divides the inputs; a vector gives each column its own.
         bias: variance of a bias unit; None for none, as in the paper.
@@ -50,11 +50,11 @@ class ArcCosine(Kernel):
         ard: bool | int = False,
     ) -> None:
         super().__init__()
-        if degree not in (0, 1, 2):
-            raise InputError(f"degree must be 0, 1 or 2, got {degree!r}")
+        if degree != int(degree) or degree < 0:
+            raise InputError(f"degree must be a whole number from 0 on, got {degree!r}")
         if depth < 1:
             raise InputError(f"depth must be at least 1, got {depth!r}")
-        self.degree, self.depth = degree, depth
+        self.degree, self.depth = int(degree), depth
         self.lengthscale = per_column(lengthscale, ard, name="lengthscale")
         self.variance = positive(variance, name="variance")
         self.bias = None if bias is None else positive(bias, name="bias")
@@ -92,7 +92,7 @@ class ArcCosine(Kernel):
         return self.variance * distance(left) * distance(right).mT * (1 - apart)
 
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
-        """Degree 0: ``variance``; 1: ``variance · |x|²`` at every depth; 2: the map ``s → 3 s²`` once per layer."""
+        """The map ``s → (2n − 1)!! sⁿ`` of ``|x|²``, once for each layer, times ``variance``."""
         norm = self._polar(self._points(x, "x"))[0]
         for _ in range(self.depth):
             norm = _next_norm(norm, self.degree)
@@ -118,15 +118,15 @@ class ArcCosine(Kernel):
 
 
 def _next_norm(norm: Tensor, degree: int) -> Tensor:
-    """``k(x, x)`` of the next layer: ``Jₙ(0)/π · |x|^{2n}``."""
-    return (norm**degree) * (3 if degree == 2 else 1)
+    """``k(x, x)`` of the next layer: ``Jₙ(0)/π · |x|^{2n}``, with ``Jₙ(0) = π (2n − 1)!!``."""
+    return (norm**degree) * math.prod(range(1, 2 * degree, 2))
 
 
 class _Angular(torch.autograd.Function):
     """One layer on angles: from ``t = 1 − cos θ`` to ``Tₙ(t) = 1 − Jₙ(θ)/Jₙ(0)``.
 
-    ``T₁' = 1 − T₀`` and ``T₂' = 4/3 (1 − T₁)`` are finite at θ = 0, where autograd through the arc cosine would give
-    ∞ − ∞; ``T₀' = 1/(π sin θ)`` is not, and is taken as zero there.
+    ``Tₙ' = n²/(2n − 1) (1 − Tₙ₋₁)`` is finite at θ = 0, where autograd through the arc cosine would give ∞ − ∞;
+    ``T₀' = 1/(π sin θ)`` is not, and is taken as zero there. No step of the recursion loses the digits of a small t.
     """
 
     @staticmethod
@@ -134,20 +134,22 @@ class _Angular(torch.autograd.Function):
         ctx.save_for_backward(t)
         ctx.degree = degree
         t = t.clamp(0, 2)
-        c, s = 1 - t, (t * (2 - t)).sqrt()
+        c, sine2 = 1 - t, t * (2 - t)
+        s = sine2.sqrt()
         theta = torch.atan2(s, c)
         if degree == 0:
             return theta / math.pi
-        if degree == 1:
-            return t - (s - theta * c) / math.pi
-        return (4 * t - 2 * t * t) / 3 - (3 * s * c - theta * (1 + 2 * c * c)) / (3 * math.pi)
+        before, now = theta / math.pi, t - (s - theta * c) / math.pi
+        for n in range(1, degree):
+            before, now = now, now + t * (1 - now) - n * n / (4 * n * n - 1) * sine2 * (1 - before)
+        return now
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (t,) = ctx.saved_tensors
-        if ctx.degree > 0:
-            factor = 1.0 if ctx.degree == 1 else 4 / 3
-            return grad * factor * (1 - _Angular.apply(t, ctx.degree - 1)), None
+        n = ctx.degree
+        if n > 0:
+            return grad * n * n / (2 * n - 1) * (1 - _Angular.apply(t, n - 1)), None
         sine2 = t * (2 - t)
         inside = sine2 > 0
         return grad * inside * torch.where(inside, sine2, torch.ones_like(sine2)).rsqrt() / math.pi, None
