@@ -139,11 +139,12 @@ def test_critical_differences_are_those_of_the_literature() -> None:
         assert table_scores.critical_difference(k, 30) == pytest.approx(value * math.sqrt(k * (k + 1) / 180), abs=2e-3)
 
 
-def test_the_page_and_the_picture_are_made_of_what_is_stored(tmp_path: Path) -> None:
+def test_the_page_and_the_picture_are_made_of_what_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page, picture = tmp_path / "page.md", tmp_path / "images" / "tables.png"
     page.write_text("above\n<!-- tables: begin -->\nstale\n<!-- tables: end -->\nbelow\n")
+    monkeypatch.setattr(harness, "PAGES", [page])
     for _ in range(2):
-        harness.refresh(page, "tables", table_report.markdown(results()))
+        harness.refresh("tables", table_report.markdown(results()))
     text = page.read_text()
     assert text.startswith("above\n<!-- tables: begin -->\n\nRanks")
     assert text.endswith("<!-- tables: end -->\nbelow\n")
