@@ -34,6 +34,7 @@ import numpy as np
 from harness import Benchmark, in_words, peer
 from stratagp.estimators import AutoGPRegressor, DFGPRegressor
 from stratagp.kernels import Linear
+from stratagp.metrics import kaplan_meier, survival_brier
 
 FOLDS, ORDERS, QUICK_ROWS = 3, 4, 150
 YEARS = np.arange(1, 21) / 4
@@ -91,7 +92,7 @@ def regression(name: str) -> Fit:
 
 
 def alike(x: np.ndarray, y: np.ndarray, new: np.ndarray, truth: np.ndarray) -> Foretold:
-    return Foretold(np.zeros(len(new)), np.tile(kaplan_meier(y, YEARS), (len(new), 1)), None)
+    return Foretold(np.zeros(len(new)), np.tile(kaplan_meier(y, YEARS).share, (len(new), 1)), None)
 
 
 def models() -> dict[str, Fit]:
@@ -104,21 +105,6 @@ def models() -> dict[str, Fit]:
         "Cox": regression("CoxPHFitter"),
         "Kaplan-Meier": alike,
     }
-
-
-def kaplan_meier(y: np.ndarray, times: np.ndarray) -> np.ndarray:
-    curve = peer("lifelines").KaplanMeierFitter().fit(y[:, 0], y[:, 1])
-    return curve.survival_function_at_times(times).to_numpy()
-
-
-def brier(y: np.ndarray, survival: np.ndarray, train: np.ndarray) -> float:
-    """Mean square of survived − S(t | x) over rows and years; rows count as much as was lost to censoring by then."""
-    watched = np.c_[train[:, 0], 1 - train[:, 1]]
-    later = y[:, :1] > YEARS
-    died = ~later & (y[:, 1:] == 1)
-    before = np.maximum(kaplan_meier(watched, y[:, 0] - 1e-6), 1e-3)[:, None]
-    weight = died / before + later / np.maximum(kaplan_meier(watched, YEARS), 1e-3)
-    return float((weight * (later - survival) ** 2).mean())
 
 
 def measure(order: int, quick: bool) -> dict[str, Any]:
@@ -138,7 +124,7 @@ def measure(order: int, quick: bool) -> dict[str, Any]:
             scores["seconds"].append(time.perf_counter() - start)
             scores["C"].append(concordance(y[test, 0], said.order, y[test, 1]))
             scores["density"].append(said.density)
-            scores["Brier"].append(brier(y[test], said.survival, y[train]))
+            scores["Brier"].append(survival_brier(y[test], said.survival, YEARS, train=y[train]))
             thirds.append(parts(said.order, len(GROUPS)))
             survival.append(said.survival)
         tested = y[np.concatenate(tests)], np.concatenate(survival)
@@ -157,12 +143,10 @@ def curves(y: np.ndarray, survival: np.ndarray, thirds: np.ndarray) -> dict[str,
     gaps = []
     for third in range(len(GROUPS)):
         own, predicted = y[thirds == third], survival[thirds == third].mean(0)
-        curve = peer("lifelines").KaplanMeierFitter().fit(*own.T, timeline=FORTNIGHTS)
-        ends = curve.confidence_interval_.to_numpy().T
-        happened = curve.survival_function_.to_numpy()[:, 0]
-        for key, values in (("happened", happened), ("low", ends[0]), ("high", ends[1]), ("predicted", predicted)):
+        _, happened, low, high = kaplan_meier(own, FORTNIGHTS)
+        for key, values in (("happened", happened), ("low", low), ("high", high), ("predicted", predicted)):
             found[key].append(np.round(values, 4).tolist())
-        gaps.append(np.abs(predicted - kaplan_meier(own, YEARS)))
+        gaps.append(np.abs(predicted - kaplan_meier(own, YEARS).share))
     return {"curves": found, "calibration": float(np.mean(gaps))}
 
 
@@ -171,9 +155,8 @@ def three_years(y: np.ndarray, survival: np.ndarray) -> dict[str, Any]:
     chance, found = survival[:, THREE], []
     for fifth in range(5):
         chosen = parts(chance, 5) == fifth
-        curve = peer("lifelines").KaplanMeierFitter().fit(*y[chosen].T, timeline=[0, 3])
-        happened, ends = curve.survival_function_.to_numpy()[-1], curve.confidence_interval_.to_numpy()[-1]
-        found.append([chance[chosen].mean(), *happened, *ends])
+        curve = kaplan_meier(y[chosen], [3.0])
+        found.append([chance[chosen].mean(), *curve.share, *curve.low, *curve.high])
     return {"three years": np.array(found).tolist()}
 
 

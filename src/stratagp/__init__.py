@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from stratagp import baselines as baselines
     from stratagp import data as data
     from stratagp import estimators as estimators
     from stratagp import kernels as kernels
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _MODULES = ("kernels", "likelihoods", "linalg", "means", "metrics", "priors")
-_PARTS = ("data", "estimators", "recipes", "report", "training")  # not brought in by a star import
+_PARTS = ("baselines", "data", "estimators", "recipes", "report", "training")  # not brought in by a star import
 _ESTIMATORS = (
     "AutoGPClassifier",
     "AutoGPRegressor",

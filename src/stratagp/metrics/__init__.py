@@ -1,4 +1,4 @@
-"""How good predictions are: errors, densities, whether error bars hold, and how certain classes are.
+"""How good predictions are: errors, densities, whether error bars hold, how certain classes are, and survival.
 
 Regression metrics take one number per row, ``n`` or ``n 1``; classification metrics take labels and probabilities.
 Every argument is checked: mismatched rows, NaN and invalid probabilities raise errors.
@@ -27,3 +27,7 @@ from stratagp.metrics.points import rmse as rmse
 from stratagp.metrics.points import smse as smse
 from stratagp.metrics.separation import bhattacharyya as bhattacharyya
 from stratagp.metrics.separation import bhattacharyya_margin as bhattacharyya_margin
+from stratagp.metrics.survival import SurvivalCurve as SurvivalCurve
+from stratagp.metrics.survival import kaplan_meier as kaplan_meier
+from stratagp.metrics.survival import mean_by_group as mean_by_group
+from stratagp.metrics.survival import survival_brier as survival_brier

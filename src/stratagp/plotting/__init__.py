@@ -16,4 +16,5 @@ from stratagp.plotting.kernels import kernel as kernel
 from stratagp.plotting.kernels import prior_draws as prior_draws
 from stratagp.plotting.latent import latent_manifold as latent_manifold
 from stratagp.plotting.maps import maps_2d as maps_2d
+from stratagp.plotting.survival import survival as survival
 from stratagp.plotting.training import learning_curve as learning_curve
