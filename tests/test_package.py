@@ -38,7 +38,13 @@ def tracked_files() -> list[Path]:
 
 
 def test_import_loads_no_extra() -> None:
-    late = ("cli", "report", "plotting", "estimators", "baselines")  # loaded when asked for; scikit-learn brings pandas along
+    late = (
+        "cli",
+        "report",
+        "plotting",
+        "estimators",
+        "baselines",
+    )  # loaded when asked for; scikit-learn brings pandas along
     modules = [name for name in public_modules() if name.split(".")[-1] not in late]
     code = f"import sys, {', '.join(modules)}; print([m for m in {EXTRAS!r} if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -64,6 +64,51 @@ def test_a_difference_quotient_is_the_derivative():
     torch.testing.assert_close(slope(x, z), (1 / ell**2 - r**2 / ell**4) * k, rtol=0, atol=1e-5)
 
 
+def width_at(x):
+    return 0.3 + 0.2 * torch.sigmoid(x)
+
+
+GRID = torch.linspace(-4, 4, 161, dtype=torch.float64)
+
+
+class Bell(torch.nn.Module):
+    """Weights of a Gaussian smoothing whose width is ``scale`` times that at the place, on ``GRID``."""
+
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.tensor(scale))
+
+    def forward(self, x):
+        s = self.scale * width_at(x)
+        return torch.exp(-0.5 * (GRID / s) ** 2) / (s * (2 * np.pi) ** 0.5) * (GRID[1] - GRID[0])
+
+
+def test_smoothing_that_differs_from_place_to_place():
+    """cov(g(x), g(z)) = ℓ/√S exp(−(x − z)²/2S) with S = ℓ² + s(x)² + s(z)², for widths s of a Gaussian filter."""
+    ell, x, z = 0.8, X[:, :1], Z[:, :1]
+    kernel = Convolved(RBF(ell), GRID[:, None], Bell(1.5))
+
+    def truth(left, right):
+        S = ell**2 + left + right
+        return ell / S.sqrt() * torch.exp(-0.5 * (x - z.mT) ** 2 / S)
+
+    own, other = ((1.5 * width_at(p)) ** 2 for p in (x, z))
+    torch.testing.assert_close(kernel(x, z).detach(), truth(own, other.mT), rtol=0, atol=1e-7)
+    torch.testing.assert_close(kernel.cross(x, z).detach(), truth(own, 0 * other.mT), rtol=0, atol=1e-7)
+    torch.testing.assert_close(kernel.diag(x), kernel(x).diagonal(), rtol=0, atol=1e-12)
+    kernel(x).sum().backward()
+    assert kernel.weights.module.scale.grad is not None
+
+
+def test_weights_of_places_have_features_and_are_checked():
+    fading = Convolved(RBF(0.8), [[0.0], [0.5]], lambda x: torch.cat([x, 1 - x], -1))
+    x = X[:, :1]
+    features = fading.random_features(20_000, 1, torch.Generator().manual_seed(0))(x)
+    torch.testing.assert_close(features @ features.mT, fading(x), rtol=0, atol=0.1)
+    with pytest.raises(InputError, match=r"weights\(points\) must have the shape \(6, 2\)"):
+        Convolved(RBF(), [[0.0], [0.5]], lambda x: x)(x)
+
+
 def test_the_joint_covariance_is_positive_definite():
     kernel = Smoothed(RBF(0.8) + Constant(0.1), WIDTH)
     cross = kernel.cross(X, X)

@@ -252,3 +252,64 @@ def test_no_rows():
     kernel = Derivatives(k.RBF())
     assert kernel(torch.zeros(0, 3), everything(points(2, 2))).shape == (0, 6)
     assert kernel.diag(torch.zeros(0, 3)).shape == (0,)
+
+
+def hermite(order, t):
+    """(−1)^n dⁿ/dtⁿ exp(−t²/2) / exp(−t²/2)."""
+    return np.polynomial.hermite_e.hermeval(t, [0] * order + [1])
+
+
+def test_derivatives_of_any_order_are_hermite_polynomials():
+    """cov(f⁽ᵃ⁾(x), f⁽ᵇ⁾(z)) = (−1)ᵃ He_{a+b}(t) exp(−t²/2) v/ℓ^{a+b} for an RBF, t = (x − z)/ℓ."""
+    x, ell, v = points(6, 1), 0.7, 1.3
+    kernel = Derivatives(k.RBF(ell, v), of=[(1,) * order for order in (1, 2, 3)])
+    rows = with_derivatives(x.repeat_interleave(4, 0), torch.arange(4).repeat(6), kinds=3)
+    t = ((x - x.mT) / ell).numpy()
+    found = kernel(rows).detach().numpy().reshape(6, 4, 6, 4)
+    for a in range(4):
+        for b in range(4):
+            truth = (-1) ** a * hermite(a + b, t) * np.exp(-(t**2) / 2) * v / ell ** (a + b)
+            np.testing.assert_allclose(found[:, a, :, b], truth, rtol=1e-9, atol=1e-9 * np.abs(truth).max())
+    np.testing.assert_allclose(kernel.diag(rows).detach(), np.diag(kernel(rows).detach()), rtol=1e-12)
+    assert np.linalg.eigvalsh(kernel(rows).detach()).min() > -1e-8
+
+
+def test_mixed_derivatives_are_the_product_over_columns():
+    x = points(4, 2)
+    kernel = Derivatives(k.RBF(0.8), of=[(1, 2), (2, 2)])
+    t = ((x[:, None] - x) / 0.8).numpy()
+    bell = np.exp(-(t**2).sum(-1) / 2) / 0.8**4
+    both = kernel(with_derivatives(x, 1, kinds=2)).detach().numpy()
+    np.testing.assert_allclose(both, hermite(2, t[..., 0]) * hermite(2, t[..., 1]) * bell, rtol=1e-9, atol=1e-11)
+    cross = kernel(with_derivatives(x, 1, kinds=2), with_derivatives(x, 2, kinds=2)).detach().numpy()
+    truth = hermite(1, t[..., 0]) * hermite(3, t[..., 1]) * bell
+    np.testing.assert_allclose(cross, truth, rtol=1e-9, atol=1e-11)
+
+
+def test_curvatures_of_rough_kernels_at_equal_points():
+    """Matérn 5/2 has two derivatives, and Var f″ = 25 v/ℓ⁴: the fourth derivative of 1 − 5t²/6 + 25t⁴/24 + … at 0."""
+    kernel = Derivatives(k.Matern(nu=2.5, lengthscale=0.7), of=[(1, 1)])
+    assert kernel.differentiable == 0
+    assert kernel.diag(torch.tensor([[0.3, 1.0]])).item() == pytest.approx(25 / 0.7**4, rel=1e-9)
+    with pytest.raises(UnsupportedError, match=r"no derivatives of order 3 because Matern\(nu=2.5.*Matern\(nu=3.5\)"):
+        Derivatives(k.Matern(nu=2.5), of=[(1, 1, 1)])
+
+
+def test_an_equation_is_solved_from_its_right_side():
+    """A process that is told f″ = −sin at 12 points, f(0) = 0 and f′(0) = 1 is the sine."""
+    kernel = Derivatives(k.RBF(lengthscale=1.5), of=[(1,), (1, 1)])
+    where = torch.linspace(0, 5, 12, dtype=torch.float64)[:, None]
+    parts = [(torch.zeros(1, 1), 0), (torch.zeros(1, 1), 1), (where, 2)]
+    x = torch.cat([with_derivatives(part.double(), label, kinds=2) for part, label in parts])
+    y = torch.cat([torch.tensor([0.0, 1.0], dtype=torch.float64), -where[:, 0].sin()])
+    weights = torch.linalg.solve(kernel(x) + 1e-9 * torch.eye(14, dtype=torch.float64), y)
+    new = torch.linspace(0, 5, 30, dtype=torch.float64)[:, None]
+    torch.testing.assert_close(kernel(with_derivatives(new, 0), x) @ weights, new[:, 0].sin(), atol=2e-3, rtol=0)
+
+
+def test_orders_are_checked():
+    for wrong in ([], [()], [(0,)], [(1,), (-1, 2)]):
+        with pytest.raises(InputError, match="of must"):
+            Derivatives(k.RBF(), of=wrong)
+    with pytest.raises(InputError, match="names column 2, but the points have 1"):
+        Derivatives(k.RBF(), of=[(2,)])(torch.tensor([[0.0, 1.0]]))

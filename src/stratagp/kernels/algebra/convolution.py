@@ -6,7 +6,7 @@ jointly with it: the kernels here are those of ``g``, and ``kernel.cross`` is it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from stratagp.errors import InputError, UnsupportedError
 from stratagp.kernels.algebra.arithmetic import Sum
+from stratagp.kernels.algebra.warped import deterministic
 from stratagp.kernels.base import Kernel
 from stratagp.kernels.expectations import Term, row
 from stratagp.kernels.feature_maps import FeatureMap, Rng, Wave, WaveFeatures, WaveTerm, check_request
@@ -102,34 +103,46 @@ class Smoothed(Kernel):
 class Convolved(Kernel):
     """Any process after a smoothing function with finitely many offsets: ``g(x) = Σ_i w_i f(x + a_i)``.
 
-        k(x, z) = Σ_ij w_i w_j k_f(x + a_i, z + a_j)
+        k(x, z) = Σ_ij w_i(x) w_j(z) k_f(x + a_i, z + a_j)
 
     Offsets and weights are a filter with finitely many taps, or a quadrature rule of a smoothing function:
-    nodes and weights with ``∫ h(a) f(x + a) da ≈ Σ_i w_i f(x + a_i)``.
+    nodes and weights with ``∫ h(a) f(x + a) da ≈ Σ_i w_i f(x + a_i)``. Weights that depend on ``x`` make a smoothing
+    that is not the same everywhere, ``∫ h(x, z) f(z) dz``: ``w_i(x)`` is ``h(x, x + a_i)`` times the node's weight.
 
     Arguments:
         base: the kernel of ``f``.
         offsets: ``a``, one per row (``r d``).
-        weights: ``w``, one for each offset (``r``).
+        weights: ``w``, one for each offset (``r``); or a function or torch module from points ``n d`` to ``n r`` of
+            them. A module's weights are learnt with the kernel; it is copied, as in :class:`~stratagp.kernels.Warped`.
 
     >>> slope = Convolved(RBF(), offsets=[[-0.05], [0.05]], weights=[-10.0, 10.0])  # a difference quotient
     >>> slope.diag(torch.zeros(1, 1)).item()  # close to 1, the variance of the derivative
     0.9975...
+    >>> fading = Convolved(RBF(), offsets=[[0.0], [1.0]], weights=lambda x: torch.cat([x, 1 - x], -1))
+    >>> fading.diag(torch.ones(1, 1)).item()
+    1.0
     """
 
     def __init__(
         self,
         base: Kernel,
         offsets: Sequence[Sequence[float]] | np.ndarray | Tensor,
-        weights: Sequence[float] | np.ndarray | Tensor,
+        weights: Sequence[float] | np.ndarray | Tensor | Callable[[Tensor], Tensor],
     ) -> None:
         super().__init__()
         if not base.takes_tensors:
             raise InputError(f"Convolved shifts points, but the inputs of {type(base).__name__} are not numbers")
         self.base = base
         self.register_buffer("offsets", torch.as_tensor(offsets, dtype=torch.float64).clone())
+        if self.offsets.dim() != 2:
+            raise InputError(
+                f"offsets must have one row for each weight, shape (r, d), got {tuple(self.offsets.shape)}"
+            )
+        if callable(weights):
+            self.weights = deterministic(weights)
+            return
         self.register_buffer("weights", torch.as_tensor(weights, dtype=torch.float64).clone())
-        if self.offsets.dim() != 2 or self.weights.shape != self.offsets.shape[:1]:
+        if self.weights.shape != self.offsets.shape[:1]:
             raise InputError(
                 "offsets must have one row for each weight, shapes (r, d) and (r,), got "
                 f"{tuple(self.offsets.shape)} and {tuple(self.weights.shape)}"
@@ -139,25 +152,36 @@ class Convolved(Kernel):
         """The base kernel at all shifted points, and a weighted sum over both shifts."""
         shifted = self._shift(x)
         k = self.base(shifted, shifted if z is x else self._shift(z))
-        return self._weigh(k.unflatten(-1, (z.shape[-2], -1)) @ self.weights)
+        return self._weigh(self._weigh(k.mT, z).mT, x)
 
     def cross(self, x: Any, z: Any) -> Float[Tensor, "*q n m"]:
-        """The covariance of ``g(x)`` and ``f(z)``: ``Σ_i w_i k_f(x + a_i, z)``."""
+        """The covariance of ``g(x)`` and ``f(z)``: ``Σ_i w_i(x) k_f(x + a_i, z)``."""
         x = self._points(x, "x")
         self._check_columns(x.shape[-1])
-        return self._weigh(self.base(self._shift(x), z))
+        return self._weigh(self.base(self._shift(x), z), x)
 
     def diag(self, x: Any) -> Float[Tensor, "*q n"]:
         """``k(x, x)`` for each row, a few rows at a time, because each row becomes ``r`` points."""
-        rows = max(1, _DIAG_POINTS // len(self.weights))
+        rows = max(1, _DIAG_POINTS // len(self.offsets))
         blocks = [self(chunk).diagonal(dim1=-2, dim2=-1) for chunk in self._points(x, "x").split(rows, -2)]
         return torch.cat(blocks, -1)
 
     def _shift(self, x: Float[Tensor, "*q n d"]) -> Float[Tensor, "*q nr d"]:
         return (x.unsqueeze(-2) + self.offsets).flatten(-3, -2)
 
-    def _weigh(self, k: Float[Tensor, "*q nr m"]) -> Float[Tensor, "*q n m"]:
-        return self.weights @ k.unflatten(-2, (-1, len(self.weights)))
+    def _weigh(self, k: Float[Tensor, "*q nr m"], x: Float[Tensor, "*qx n d"]) -> Float[Tensor, "*q n m"]:
+        """The sum over the shifts of the rows ``x``."""
+        shifted = k.unflatten(-2, (-1, len(self.offsets)))
+        if isinstance(self.weights, Tensor):
+            return self.weights @ shifted
+        w = self.weights(x)
+        wanted = (*x.shape[:-1], len(self.offsets))
+        if w.shape != wanted:
+            raise InputError(
+                f"Convolved: weights(points) must have the shape {wanted}, one for each row and offset, "
+                f"got {tuple(w.shape)}"
+            )
+        return (w.unsqueeze(-2) @ shifted).squeeze(-2)
 
     def _check_columns(self, columns: int) -> None:
         super()._check_columns(columns)
@@ -173,7 +197,7 @@ class Convolved(Kernel):
 
     def describe(self) -> str:
         """``Convolved(base, … offsets)``."""
-        return f"Convolved({self.base.describe()}, {len(self.weights)} offsets)"
+        return f"Convolved({self.base.describe()}, {len(self.offsets)} offsets)"
 
 
 class _BellTerm(WaveTerm):
@@ -199,7 +223,7 @@ class _ConvolvedFeatures(FeatureMap):
         self.kernel, self.base = kernel, base
 
     def forward(self, x: Float[Tensor, "*qx n d"]) -> Float[Tensor, "*q n f"]:
-        return self.kernel._weigh(self.base(self.kernel._shift(x)))
+        return self.kernel._weigh(self.base(self.kernel._shift(x)), x)
 
 
 def _summands(kernel: Kernel) -> list[Kernel]:

@@ -10,7 +10,8 @@ With ``s = Σ_d (x_d − z_d)²/ℓ_d²`` and ``g_j = (x_j − z_j)/ℓ_j²``, a
 
 which is used for the RBF and the Matérn kernel of order 5/2. Autograd differentiates all other kernels. The derivative
 by one column, for all pairs of rows at once, is a forward derivative, obtained by two reverse passes: the first, ``G ↦
-Σᵢ Gᵢⱼ ∂kᵢⱼ/∂zⱼ``, is linear in ``G``, and its derivative by ``G`` separates all entries.
+Σᵢ Gᵢⱼ ∂kᵢⱼ/∂zⱼ``, is linear in ``G``, and its derivative by ``G`` separates all entries. Derivatives of higher orders
+are such derivatives again.
 """
 
 from __future__ import annotations
@@ -88,33 +89,60 @@ class Derivatives(Kernel):
 
     Rows may be in any order. :func:`stack_values_and_slopes` and :func:`with_derivatives` add the column.
 
+    Arguments:
+        base: the kernel of ``f``.
+        of: what the labels 1, 2, … stand for, where that is not the slope along each column: for each label the
+            columns, counted from 1, by which ``f`` is differentiated. ``[(1,), (1, 1), (1, 2)]`` stands for
+            ``∂f/∂x₁``, ``∂²f/∂x₁²`` and ``∂²f/∂x₁∂x₂``. The process must be as many times differentiable.
+
     >>> from stratagp import kernels as k
     >>> kernel = Derivatives(k.RBF(lengthscale=0.5))
     >>> kernel(torch.tensor([[0.0, 0.0], [0.0, 1.0]]))  # a value and a slope at 0
     tensor([[1., 0.],
             [0., 4.]], dtype=torch.float64, grad_fn=...)
+    >>> curvature = Derivatives(k.RBF(lengthscale=0.5), of=[(1, 1)])
+    >>> curvature.diag(torch.tensor([[0.0, 1.0]])).item()  # 3/ℓ⁴
+    48.0
     """
 
-    def __init__(self, base: Kernel) -> None:
+    def __init__(self, base: Kernel, of: Sequence[Sequence[int]] | None = None) -> None:
         super().__init__()
-        _require_smooth(base)
-        self.base = on_points(base, "Derivatives")
+        self.of = None if of is None else _multi_indices(of)
+        _require_smooth(on_points(base, "Derivatives"), self._order)
+        self.base = base
+
+    @property
+    def _order(self) -> int:
+        return max(map(len, self.of)) if self.of else 1
 
     @property
     def differentiable(self) -> float:
-        """One derivative less than the base."""
-        return self.base.differentiable - 1
+        """As many derivatives less than the base as are taken."""
+        return self.base.differentiable - self._order
 
     def _bind(self, names: list[str]) -> None:
         super()._bind(names[:-1])
 
     def _group(self, x: Tensor) -> Grouped:
-        return group(x, x.shape[-1], "0 for a value or j for a derivative by column j")
+        if self.of is None:
+            return group(x, x.shape[-1], "0 for a value or j for a derivative by column j")
+        if (last := max(map(max, self.of))) >= x.shape[-1]:
+            raise InputError(f"Derivatives(of=…) names column {last}, but the points have {x.shape[-1] - 1}")
+        return group(x, len(self.of) + 1, "0 for a value or j for the derivative at position j of of")
+
+    def _by(self, label: int) -> tuple[int, ...]:
+        """The columns by which rows with this label differentiate."""
+        if self.of is None:
+            return (label,) if label else ()
+        return self.of[label - 1] if label else ()
 
     def _block(self, a: int, x: Tensor, b: int, z: Tensor) -> Tensor:
-        if a == b == 0:
+        left, right = self._by(a), self._by(b)
+        if not left and not right:
             return self.base(x, z)
-        return _entries(self.base, x, z, [a], [b])[0][0]
+        if len(left) > 1 or len(right) > 1:
+            return _mixed(self.base, x, z, left, right)
+        return _entries(self.base, x, z, left or [0], right or [0])[0][0]
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """One block for each pair of kinds among the rows."""
@@ -126,34 +154,36 @@ class Derivatives(Kernel):
         return assemble_diag(self._group(self._points(x, "x")), self._variances)
 
     def _variances(self, a: int, x: Tensor) -> Tensor:
-        if a == 0:
+        by = self._by(a)
+        if not by:
             return self.base.diag(x)
         profile = _closed_form(self.base)
-        if profile is None:
+        if profile is None or len(by) > 1:
             chunks = [self._block(a, rows, a, rows) for rows in x.split(_DIAG_CHUNK, -2)]
             return torch.cat([chunk.diagonal(dim1=-2, dim2=-1) for chunk in chunks], -1)
         self.base._check_columns(x.shape[-1])
         first, _ = profile(x.new_zeros(()))
-        return constant_diag(self.base.variance * first * _precision(self.base, x)[..., a - 1 : a], x)
+        return constant_diag(self.base.variance * first * _precision(self.base, x)[..., by[0] - 1 : by[0]], x)
 
     def describe(self) -> str:
-        """``Derivatives(base)``."""
-        return f"Derivatives({self.base.describe()})"
+        """``Derivatives(base)``, with ``of`` if given."""
+        return f"Derivatives({self.base.describe()}{'' if self.of is None else f', of={list(self.of)}'})"
 
 
-def with_derivatives(x: Any, component: Any) -> Float[Tensor, "n columns"]:
+def with_derivatives(x: Any, component: Any, kinds: int | None = None) -> Float[Tensor, "n columns"]:
     """Points for :class:`Derivatives`: rows of values, or of slopes along one column.
 
     Arguments:
         x: points ``n d``.
         component: 0 for values, ``j`` for slopes along column ``j``; one number, or one for each row.
+        kinds: how many derivatives ``Derivatives(of=…)`` has, where ``j`` stands for one of these.
 
     >>> with_derivatives(torch.tensor([[0.5], [0.7]]), [0, 1])
     tensor([[0.5000, 0.0000],
             [0.7000, 1.0000]])
     """
     points = append_label(x, component)
-    group(points, points.shape[-1], "the component")
+    group(points, points.shape[-1] if kinds is None else kinds + 1, "the component")
     return points
 
 
@@ -194,15 +224,32 @@ def _checked(kernel: Kernel, x: Any, z: Any) -> tuple[Tensor, Tensor]:
     return left, right
 
 
-def _require_smooth(kernel: Kernel) -> None:
-    if kernel.differentiable >= 1:
+def _require_smooth(kernel: Kernel, order: int = 1) -> None:
+    if kernel.differentiable >= order:
         return
     leaves = [part for part in kernel.modules() if isinstance(part, Kernel) and not part.parts]
-    rough = [part.describe() for part in leaves if part.differentiable < 1] or [kernel.describe()]
+    rough = " and ".join(dict.fromkeys(part.describe() for part in leaves if part.differentiable < order))
+    rough = rough or kernel.describe()
+    if order == 1:
+        raise UnsupportedError(
+            f"this process has no gradient because {rough} is not mean-square differentiable: use RBF() or "
+            "Matern(nu=2.5) instead"
+        )
     raise UnsupportedError(
-        f"this process has no gradient because {' and '.join(dict.fromkeys(rough))} is not mean-square "
-        "differentiable: use RBF() or Matern(nu=2.5) instead"
+        f"this process has no derivatives of order {order} because {rough} is not {order} times mean-square "
+        f"differentiable: use RBF() or Matern(nu={order + 0.5:g}) instead"
     )
+
+
+def _multi_indices(of: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    """Checks the columns of each derivative."""
+    example = "such as [(1,), (1, 1)] for the slope and the curvature along the first column"
+    if not len(of):
+        raise InputError(f"of must list the columns of each derivative, {example}; got {of!r}")
+    for columns in of:
+        if not len(columns) or any(c < 1 for c in columns):
+            raise InputError(f"of must have whole numbers ≥ 1 for each derivative, {example}; got {columns!r}")
+    return tuple(tuple(columns) for columns in of)
 
 
 def _entries(kernel: Kernel, x: Tensor, z: Tensor, rows: Sequence[int], columns: Sequence[int]) -> list[list[Tensor]]:
@@ -266,6 +313,19 @@ def _by_autograd(
         table = [_slopes(part, u, rows) for part in by_column]
     by_row = [list(entries) for entries in zip(*table, strict=True)]
     return by_row if keep else [[entry.detach() for entry in entries] for entries in by_row]
+
+
+def _mixed(kernel: Kernel, x: Tensor, z: Tensor, left: Sequence[int], right: Sequence[int]) -> Tensor:
+    """The matrix of ``k(x, z)`` differentiated by columns of ``x`` and by columns of ``z``, one after the other."""
+    keep = torch.is_grad_enabled()
+    with torch.inference_mode(False), torch.enable_grad():
+        u = torch.zeros_like(x).requires_grad_(bool(left))
+        v = torch.zeros_like(z).requires_grad_(bool(right))
+        found = kernel(x + u, z + v)
+        for shift, columns in ((v, right), (u, left)):
+            for column in columns:
+                (found,) = _slopes(found, shift, [column])
+    return found if keep else found.detach()
 
 
 def _slopes(k: Tensor, shift: Tensor, components: Sequence[int]) -> list[Tensor]:
