@@ -19,7 +19,7 @@ $(READY): pyproject.toml constraints.txt
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || \
 		{ rm -rf $(VENV); echo "$(PYTHON) cannot make virtual environments: install python3-venv"; exit 1; }
 	@echo "Installing the tested versions into $(VENV) (a few minutes the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[data,plot,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
 check: $(READY)  ## format, lint, types, layers and sizes

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import json
+import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,12 +89,9 @@ def read_config(ctx: click.Context, parameter: click.Parameter, path: str | None
 
 def _options(path: str, known: set[str]) -> dict[str, Any]:
     """The options in a file, which must be among the ``known`` ones."""
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        import tomllib
-
-        found = tomllib.loads(Path(path).read_text("utf-8"))
-    except ModuleNotFoundError:
-        raise click.ClickException("--config needs Python 3.11 or later, which can read TOML") from None
+        found = toml.loads(Path(path).read_text("utf-8"))
     except OSError as error:
         raise click.ClickException(f"--config: {path} cannot be read: {error.strerror}") from None
     except ValueError as error:  # in the encoding, or in the TOML

@@ -1,4 +1,4 @@
-"""Pictures of fits, kernels, effects, calibration and training, by matplotlib (``pip install 'stratagp[plot]'``).
+"""Pictures of fits, kernels, effects, calibration and training, by matplotlib.
 
 Each function takes an optional ``ax`` and returns the matplotlib Axes that it drew on, or an array of several. Nothing
 is shown or saved, and no matplotlib settings are changed: ``ax.figure.savefig("fit.png")`` saves a picture.

@@ -21,10 +21,7 @@ _WIDTH, _HEIGHT = 4.8, 3.5  # inches per panel
 
 def library(name: str = "matplotlib.pyplot") -> Any:
     """A part of matplotlib, loaded on first use."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise InputError("pictures need matplotlib: pip install 'stratagp[plot]'") from None
+    return importlib.import_module(name)
 
 
 def one_axes(ax: Any) -> Any:

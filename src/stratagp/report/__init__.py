@@ -1,4 +1,4 @@
-"""A report about a fitted model: one HTML page that needs no network (``stratagp[plot]``).
+"""A report about a fitted model: one HTML page that needs no network.
 
 :func:`stratagp.report.results.gather` asks a model for plain results, which JSON can hold; :func:`write_report` makes
 the page from these alone.

@@ -103,10 +103,8 @@ def write_report(results: dict[str, Any], path: str | os.PathLike[str]) -> Path:
 
 
 def _page(results: dict[str, Any]) -> str:
-    try:
-        import jinja2
-    except ImportError:
-        raise InputError("reports need jinja2 and matplotlib: pip install 'stratagp[plot]'") from None
+    import jinja2
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,
