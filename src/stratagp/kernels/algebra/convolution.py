@@ -141,12 +141,13 @@ class Convolved(Kernel):
         if callable(weights):
             self.weights = deterministic(weights)
             return
-        self.register_buffer("weights", torch.as_tensor(weights, dtype=torch.float64).clone())
-        if self.weights.shape != self.offsets.shape[:1]:
+        taps = torch.as_tensor(weights, dtype=torch.float64).clone()
+        if taps.shape != self.offsets.shape[:1]:
             raise InputError(
                 "offsets must have one row for each weight, shapes (r, d) and (r,), got "
-                f"{tuple(self.offsets.shape)} and {tuple(self.weights.shape)}"
+                f"{tuple(self.offsets.shape)} and {tuple(taps.shape)}"
             )
+        self.register_buffer("weights", taps)
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """The base kernel at all shifted points, and a weighted sum over both shifts."""
