@@ -88,12 +88,6 @@ def tenth(name: str, number: int) -> Split:
     return Split(x[train], y[train], x[test], y[test])
 
 
-def digits() -> Split:
-    split = mnist()
-    x, x_test = (part.reshape(len(part), -1) / 255.0 for part in (split.X_train, split.X_test))
-    return Split(x, split.y_train, x_test, split.y_test)
-
-
 def documents() -> Split:
     parts = []
     for name in ("train", "test"):
@@ -129,7 +123,7 @@ TASKS = {
     "REUTERS": Task(documents, 20, k.Spectrum(1, lengthscale=1.0), n_grams=WORDS, inducing=400),
     "PROTEIN": Task(fold("protein"), 40, deep=ROUGH, features=ROUGH),
     "MNIST": Task(
-        digits,
+        mnist,
         20,
         deep={"n_processes": 10},
         features={"n_features": 500, "width": 20},

@@ -8,6 +8,7 @@ rows, five draws, 1,000 rows to test). In D columns:
 - narrow: log-normal around the start values, which are √D spreads of a column, with σ = 0.7 on the log.
 - botorch: LogNormal(√2 + ½ log D, √3) on inputs scaled to the unit cube.
 - default: `GPRegressor()` as it is.
+- stack: `StrataRegressor()` with 60 seconds, on Friedman-1 alone.
 - bayes: averaged over 30 draws by NUTS under the default priors; at most 200 training rows and ten columns.
 
     STRATAGP_DATA=… python benchmarks/priors.py
@@ -30,7 +31,7 @@ from scipy import stats
 from sklearn.datasets import make_friedman1
 
 from harness import RESULTS, Benchmark, command_line, in_subprocess, markdown_table, refresh
-from stratagp import GPRegressor
+from stratagp import GPRegressor, StrataRegressor
 from stratagp.kernels import Matern
 from stratagp.metrics import nlpd, rmse
 from stratagp.parameters import positive
@@ -65,6 +66,7 @@ def data(name: str, split: int) -> Arrays:
 
 
 Scaled = Callable[[np.ndarray], np.ndarray]
+Learner = GPRegressor | StrataRegressor
 
 
 def with_prior(start: float, prior: LogNormal, columns: int) -> GPRegressor:
@@ -90,12 +92,13 @@ def plain(**options: Any) -> Callable[[np.ndarray], tuple[GPRegressor, Scaled]]:
     return lambda x: (GPRegressor(random_state=0, **options), lambda rows: rows)
 
 
-PRIORS: dict[str, Callable[[np.ndarray], tuple[GPRegressor, Scaled]]] = {
+PRIORS: dict[str, Callable[[np.ndarray], tuple[Learner, Scaled]]] = {
     "ml": plain(hyperparameters="ml"),
     "narrow": narrow,
     "botorch": botorch,
     "default": plain(),
     "bayes": plain(hyperparameters="bayes", n_draws=DRAWS),
+    "stack": lambda x: (StrataRegressor(time_limit=60, random_state=0), lambda rows: rows),
 }
 
 
@@ -112,7 +115,7 @@ def prepare(which: str, name: str, split: int) -> Any:
         mean, std = model.fit(scaled(x), y).predict(scaled(x_test), return_std=True)
         seconds = time.perf_counter() - start
         density = model.log_density(scaled(x_test), y_test)
-        assert which == "bayes" or np.isclose(-density.mean(), nlpd(y_test, mean, std), rtol=1e-6)
+        assert which in ("bayes", "stack") or np.isclose(-density.mean(), nlpd(y_test, mean, std), rtol=1e-6)
         return {
             "nlpd": float(-density.mean()),
             "rmse": rmse(y_test, mean),
@@ -137,7 +140,7 @@ def entries(quick: bool, only: list[str] | None) -> Iterator[tuple[str, str, int
     for split in range(1 if quick else DRAWN):
         for name in names:
             if split < TABLE_SPLITS or name in IDLE:
-                yield from ((which, name, split) for which in chosen)
+                yield from ((which, name, split) for which in chosen if which != "stack" or name in IDLE)
 
 
 def key_of(which: str, name: str, split: int) -> str:
@@ -164,7 +167,7 @@ def lines(rows: dict[str, Any], measure: str) -> list[dict[str, str]]:
     shown = [
         {"table": name, **{which: f"{value:.3f}" for which, value in each.items()}} for name, each in found.items()
     ]
-    compared = [which for which in PRIORS if which != "bayes"]
+    compared = [which for which in PRIORS if which not in ("bayes", "stack")]
     for title, chosen in (("tables", NUMERIC), ("Friedman-1", list(IDLE))):
         full = [[found[n][w] for w in compared] for n in chosen if n in found and found[n].keys() >= set(compared)]
         if full:

@@ -263,11 +263,45 @@ def test_objectives_and_their_phases(objective, loo_parameters):
 @pytest.mark.parametrize(("n_samples", "taken"), [("auto", 10), (7, 7)])
 def test_leave_one_out_by_samples(n_samples, taken):
     y, truth = draws("gaussian")
-    gp = regressor(objective="loo", loo_estimate="sampled", loo_parameters="all", n_samples=n_samples, max_epochs=60)
+    gp = regressor(objective="loo", loo_parameters="all", n_samples=n_samples, max_epochs=60)
     gp.fit(X, y)
     assert gp.model_.likelihood.n_samples == taken
-    assert gp.model_.likelihood.what == ("reciprocal" if n_samples == "auto" else "both")
+    assert gp.model_.likelihood.what == "reciprocal"  # the bound keeps its closed form, and natural gradients
     np.testing.assert_allclose(gp.predict(NEW), truth, atol=0.25)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "estimate", "what"),
+    [("softmax", "sampled", "both"), ("softmax", "closed", "bound"), ("robust-max", "sampled", None)],
+)
+def test_what_leave_one_out_of_classes_samples(likelihood, estimate, what):
+    gp = classifier(likelihood=likelihood, objective="loo", loo_estimate=estimate, max_epochs=4).fit(BLOBS, NAMES)
+    sampler = gp.model_.likelihood
+    assert (sampler.what if isinstance(sampler, lik.Sampled) else None) == what
+
+
+def test_the_ways_of_the_paper():
+    y, truth = draws("gaussian")
+    ways = {"n_samples": 100, "gradients": "score", "optimiser": "rmsprop", "rate": 0.01}
+    scored = regressor(**ways, max_epochs=300, batch_size=200).fit(X, y)
+    assert scored.model_.likelihood.gradients == "score"
+    np.testing.assert_allclose(scored.predict(NEW), truth, atol=0.25)
+    mixed = regressor(n_components=2, entropy="jensen", max_epochs=5).fit(X, y)
+    assert mixed.model_.layer.posterior.entropy == "jensen"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"entropy": "jensen"}, "n_components"),
+        ({"gradients": "score"}, "n_samples"),
+        ({"gradients": "score", "n_samples": 1}, "n_samples"),
+        ({"gradients": "score", "n_samples": 10, "objective": "loo"}, "objective='elbo'"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        regressor(**options).fit(X, draws("gaussian")[0])
 
 
 def test_posteriors_precision_and_kernels():
@@ -378,6 +412,9 @@ BAD = {
     "objective": "map",
     "loo_parameters": "some",
     "loo_estimate": "some",
+    "gradients": "some",
+    "entropy": "some",
+    "optimiser": "sgd",
     "covariance": "banded",
     "precision": "float16",
     "standardise": "all",

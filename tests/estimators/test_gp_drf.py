@@ -169,6 +169,13 @@ def test_objects_that_are_none() -> None:
         GPDRFRegressor(n_layers=0, views=[[0], [1]], **small_gp()).fit(X, Y)
 
 
+@pytest.mark.parametrize("views", [None, [[0], [1]]])
+@pytest.mark.parametrize("anchors", ["random", "greedy"])
+def test_anchors_are_for_objects(anchors: str, views: Any) -> None:
+    with pytest.raises(InputError, match="anchors chooses among objects"):
+        GPDRFRegressor(anchors=anchors, views=views, **small_gp()).fit(X, Y)
+
+
 def test_a_regression_network_leaves_its_saddle() -> None:
     both = np.column_stack([Y, np.cos(2 * X[:, 0])])
     model = DRFRegressor(likelihood="gprn", n_layers=1, **small(max_epochs=60)).fit(X, both)

@@ -292,11 +292,11 @@ def test_heteroscedastic_with_little_noise():
         found, math.sqrt(1 + math.exp(-9)) * torch.tensor([-1.95996, -0.52440], dtype=torch.float64), rtol=0, atol=1e-4
     )
     known = Gaussian(
-        torch.tensor([[0.3, -1.0]], dtype=torch.float64), torch.tensor([[0.2, 1e-12]], dtype=torch.float64)
+        torch.tensor([[0.3, -1.0]], dtype=torch.float64), torch.tensor([[0.02, 1e-12]], dtype=torch.float64)
     )
     y = torch.ones(1, 1, dtype=torch.float64)
     plain = GaussianNoise(math.exp(-1.0)).log_reciprocal(y, Gaussian(known.mean[:, :1], known.var[:, :1]))
-    torch.testing.assert_close(Heteroscedastic().log_reciprocal(y, known), plain.detach(), rtol=0, atol=1e-5)
+    torch.testing.assert_close(Heteroscedastic().log_reciprocal(y, known), plain.detach(), rtol=0, atol=1e-3)
 
 
 def test_networks_with_little_noise():

@@ -32,16 +32,21 @@ class AutoGPRegressor(AutoGPOptions, Regressor):
         loo_parameters: what the leave-one-out density moves: "hyper", that is kernels, likelihood and inducing points,
             in turns with the bound (Algorithm 1 of Krauth et al. 2016); or "all", which fits better where there are
             many rows for each inducing point, and overfits few: hold rows out by ``validation`` then.
-        loo_estimate: "closed", the leave-one-out density in closed form where there is one (Gaussian and Laplace noise,
-            logit, softmax); or "sampled", from ``n_samples`` of each row (10 where the bound is not sampled), the
-            unlikeliest cut off. It fears variance less, and fits closer.
+        loo_estimate: "sampled", the leave-one-out density from ``n_samples`` of each row (10 where that is no number),
+            the unlikeliest cut off, which fears variance less and fits closer; or "closed", in closed form where there
+            is one (Gaussian and Laplace noise, logit, softmax; always for robust-max).
         phase_epochs: the length of the bound's phase before "loo", and of each turn; a quarter of all by default.
-        n_samples: replaces closed forms and quadrature by that many samples of each row; None or "auto" does not.
+        n_samples: replaces closed forms and quadrature by that many samples of each row; None or "auto" does not. Of
+            "loo" by samples only leave-one-out is replaced, and the bound of a softmax.
+        gradients: of a bound by ``n_samples``: "pathwise", or "score", from values of the likelihood alone, with
+            control variates (the black-box estimator that the paper compares with), which needs many more samples.
+        entropy: the lower bound on that of a mixture, "bhattacharyya" or the paper's, "jensen", which is lower.
+        optimiser: "adam", or the paper's, "rmsprop" (with a ``rate`` of 0.003 there).
         shared: whether all functions share one kernel and one set of inducing points.
         batch_size: rows of a step.
         max_epochs: how often to go over the data, exactly. Left out, 30 times, and ``min_steps`` steps at least.
         min_steps: see ``max_epochs``.
-        rate: of Adam.
+        rate: of the optimiser.
         validation: a share of the rows to hold out; each phase of training ends in the state that predicts them best.
         patience: epochs to wait for a better one before a phase is ended; at least 100 steps.
         precision: of training, "float32" or "float64"; predictions are in the latter.

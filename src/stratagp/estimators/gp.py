@@ -24,7 +24,7 @@ from stratagp.models.fitted_classes import ClassModel
 from stratagp.models.fitted_process import ExactModel, ProcessModel, SparseModel, VecchiaModel
 from stratagp.recipes import choose
 from stratagp.recipes.base import Recipe, Rows
-from stratagp.recipes.classes import INTERCEPT, ClassRecipe
+from stratagp.recipes.classes import ClassRecipe, intercept, lines
 from stratagp.recipes.cokriging import CoKrigingRecipe
 from stratagp.recipes.options import Whole, WholeOrZero
 from stratagp.recipes.robust import HeteroscedasticRecipe, StudentTRecipe
@@ -276,9 +276,11 @@ class GPClassifier(Classifier):
             (expectation propagation where each latent value is conditioned on the ``n_neighbours`` nearest rows),
             "stochastic" (mini-batches with ``n_inducing`` inducing points), or "auto": Laplace up to 3,000 rows (times
             the classes, if more than two), Vecchia above. ``inference_`` and ``inference_reason_`` tell which and why.
-            "ep", "variational" and "vecchia" know two classes; more are asked about one against the rest. Far from all
-            rows closed forms return towards the base rates, but to even odds with a kernel of yours; "vecchia" always
-            has the base rates there.
+            "ep", "variational" and "vecchia" know two classes; more are asked about one against the rest.
+        mean: what latent functions return to far from all rows: "base-rate", for classes as frequent as in the rows;
+            "linear", with a slope for each column besides, so that trends go on; "zero", for even odds. Closed forms
+            integrate constants and slopes out, "vecchia" learns slopes, "stochastic" knows neither. Left out, it is
+            "base-rate", but "zero" for "stochastic", and for closed forms with a kernel of yours.
         link: "logit" or "probit"; left out, what the inference knows.
         hyperparameters: "map" (evidence with weak priors), "ml" (evidence alone), or "bayes" (averaged over
             ``n_draws`` draws from their posterior by NUTS).
@@ -297,6 +299,7 @@ class GPClassifier(Classifier):
     kernel: Kernel | None = None
     _: KW_ONLY
     inference: Literal["auto", "laplace", "ep", "variational", "vecchia", "stochastic"] = "auto"
+    mean: Literal["base-rate", "linear", "zero"] | None = None
     link: Literal["logit", "probit"] | None = None
     hyperparameters: Literal["map", "ml", "bayes"] = "map"
     n_inducing: Whole = 200
@@ -313,14 +316,28 @@ class GPClassifier(Classifier):
         )
         if self.inference == "auto":
             self._say(f"{self.inference_}: {self.inference_reason_}")
+        self._refuse_mean()
         kernel = self._bound_kernel(self.kernel, Matern(nu=2.5, ard=True), rows.data)
         search = Search(self.hyperparameters, self.n_restarts, self.max_iterations, self.n_draws)
         if self.inference_ == "stochastic":
             return StochasticRecipe(kernel, self.n_inducing, None, self.link, search, self.max_epochs)
         if self.inference_ == "vecchia":
             own = None if self.kernel is None else kernel
-            return VecchiaClassRecipe(own, self.n_neighbours, self.link, search)
-        return ClassRecipe(kernel, self.inference_, self.link, search, INTERCEPT if self.kernel is None else 0.0)
+            return VecchiaClassRecipe(own, self.n_neighbours, self.link, search, self.mean or "base-rate")
+        mean = self.mean or ("base-rate" if self.kernel is None else "zero")
+        if mean == "linear":
+            kernel = kernel + lines(rows.data).bind(rows.columns)
+        return ClassRecipe(kernel, self.inference_, self.link, search, intercept(mean, rows.data))
+
+    def _refuse_mean(self) -> None:
+        """Refuse a mean that the inference, or the inputs, cannot have."""
+        if self.mean not in (None, "zero") and self.inference_ == "stochastic":
+            raise InputError(
+                f"mean={self.mean!r} needs inference='laplace', 'ep', 'variational' or 'vecchia', got 'stochastic': "
+                "ask for one of these, or leave mean out"
+            )
+        if self.mean == "linear" and self.inputs_.objects:
+            raise InputError("mean='linear' has a slope for each column, but X is a list of objects: take 'base-rate'")
 
     def predict_proba(self, X: RowsLike, method: Literal["quadrature", "kappa"] = "quadrature") -> np.ndarray:
         """The probability of each class, in the order of ``classes_``, with the latent functions averaged out.

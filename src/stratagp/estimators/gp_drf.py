@@ -123,7 +123,8 @@ class GPDRFRegressor(FeatureLayers, GPDRFOptions, Regressor):
         n_processes: of the first layer; of each view, if there are several.
         n_inducing: inducing points of each; of objects as many of the training rows. The first option to raise: a
             process cannot tell more apart than its inducing objects do.
-        anchors: which objects these are: "random", "medoids" of clusters, or "greedy", far from one another.
+        anchors: which objects these are: "random" (where it is left out), "medoids" of clusters, or "greedy", far from
+            one another. Inducing points of columns are centres of clusters instead.
         views, view_kernels: several groups of columns, arrays or lists of objects, each with processes of its own, as
             in :class:`DFGPRegressor`. In a data frame, ``view_kernels={"text": kernels.Spectrum(3)}`` names a column of
             objects, or of numbers or categories, that is a view of its own. The other columns are together one more

@@ -180,7 +180,7 @@ class Estimator(BaseEstimator, ABC):
             "view_kernels" in given,
             int(self.random_state) if isinstance(self.random_state, Integral) else 0,
             given.get("n_inducing", 0),
-            given.get("anchors", "random"),
+            given.get("anchors") or "random",
             given.get("texts", ()),
         )
 

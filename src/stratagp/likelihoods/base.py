@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import InputError, UnsupportedError
-from stratagp.likelihoods.quadrature import normal_nodes
+from stratagp.likelihoods.quadrature import central_nodes, normal_nodes
 from stratagp.parameterised import Parameterised
 from stratagp.types import Gaussian, Mixture
 
@@ -116,9 +116,10 @@ class Likelihood(Parameterised, ABC):
     def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``log E 1/p(yₙ | fₙ)``: minus its log density given all other rows, if ``q`` has seen every row.
 
-        Quadrature is finite even where the expectation is not, as it may be for densities with thin tails.
+        The expectation may be infinite, as for densities with thin tails: it is taken over the central part of the
+        belief, as far as four standard deviations of one function reach.
         """
-        f, log_weights = at_nodes(q)
+        f, log_weights = at_nodes(q, central_nodes)
         return log_average(-self.log_prob(y, f), log_weights)
 
     def sampled_log_prob(
@@ -169,16 +170,18 @@ class Likelihood(Parameterised, ABC):
         return found.floor() if self.discrete else found
 
 
-def at_nodes(q: Gaussian) -> tuple[Float[Tensor, "k *s n q"], Float[Tensor, " k"]]:
+def at_nodes(
+    q: Gaussian, nodes: Callable[..., tuple[Tensor, Tensor]] = normal_nodes
+) -> tuple[Float[Tensor, "k *s n q"], Float[Tensor, " k"]]:
     """Latent values at the nodes, in a new first axis, and the nodes' log weights.
 
     If each row has many beliefs, which are averaged later, each gets fewer nodes, and different ones.
     """
     dim, lead = q.mean.shape[-1], q.mean.shape[:-2]
     if dim <= 2 or lead.numel() < _MANY:
-        points, log_weights = normal_nodes(dim, q.mean)
+        points, log_weights = nodes(dim, q.mean)
         return q.sample(points.reshape(len(points), *[1] * (q.mean.dim() - 1), -1)), log_weights
-    points, log_weights = normal_nodes(dim, q.mean, _FEW * lead.numel())
+    points, log_weights = nodes(dim, q.mean, _FEW * lead.numel())
     blocks = points.reshape(*lead, _FEW, 1, dim).movedim(-3, 0)  # each run of consecutive points fills space evenly
     return q.sample(blocks), log_weights[:_FEW] + math.log(lead.numel())
 

@@ -47,10 +47,6 @@ class Poisson(OneFunction, Likelihood):
         count, log_rate = exposed(y, self.exposure, q.mean)
         return _poisson(count, log_rate, finite_exp((log_rate + 0.5 * q.var).double(), q.mean.dtype)).to(q.mean)
 
-    def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
-        """Over the central part of the belief: the expectation of ``1/p`` is infinite."""
-        return self.central_log_reciprocal(y, q)
-
     def moments(self, f: Float[Tensor, "*s n 1"]) -> Gaussian:
         """``λ`` and ``λ``."""
         rate = self.exposure * finite_exp(f)
@@ -102,10 +98,6 @@ class NegativeBinomial(OneFunction, Likelihood):
         ways = torch.lgamma(y64 + r) - torch.lgamma(r) - torch.lgamma(y64 + 1) - y64 * r.log()
         log_odds = log_mean.double() - r.log()
         return (ways + y64 * log_mean.double() - (y64 + r) * softplus(log_odds)).squeeze(-1).to(f)
-
-    def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
-        """Over the central part of the belief, as for :class:`Poisson`."""
-        return self.central_log_reciprocal(y, q)
 
     def moments(self, f: Float[Tensor, "*s n 1"]) -> Gaussian:
         """``m`` and ``m + dispersion · m²``."""

@@ -92,11 +92,6 @@ class GPRN(Likelihood):
         given, log_weights = self._given_nodes(q)
         return log_average(self.observed.log_predictive(y, given), log_weights)
 
-    def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
-        """As :meth:`log_predictive`, with the reciprocal of Gaussian noise given the nodes."""
-        given, log_weights = self._given_nodes(q)
-        return log_average(self.observed.log_reciprocal(y, given), log_weights)
-
     def predict(self, q: Gaussian) -> Gaussian:
         """``E W f`` and ``Var(W f) + noise``, exactly."""
         return self.observed.predict(self.mixed(q))

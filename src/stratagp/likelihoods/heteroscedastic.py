@@ -11,7 +11,7 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.likelihoods.base import Likelihood, log_average
 from stratagp.likelihoods.function_per_output import at_own_nodes
-from stratagp.likelihoods.gaussian import gaussian_log_reciprocal
+from stratagp.likelihoods.quadrature import central_nodes
 from stratagp.likelihoods.scale import finite_exp
 from stratagp.types import Gaussian
 
@@ -75,10 +75,13 @@ class Heteroscedastic(Likelihood):
         return log_average(logs, log_weights).sum(-1)
 
     def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
-        """That of Gaussian noise given ``g``, by quadrature over ``g`` alone; for each output."""
+        """``Σ_p log E 1/p(y_p | f_p, g_p)`` over the central part of the belief: the expectation is infinite."""
         (mean, log_noise), (var, spread) = _halves(q.mean), _halves(q.var)
-        g, log_weights = at_own_nodes(Gaussian(log_noise, spread))
-        return log_average(gaussian_log_reciprocal(y, mean, var, finite_exp(g)), log_weights).sum(-1)
+        points, log_weights = central_nodes(2, q.mean)
+        at = points.reshape(-1, 2, *[1] * q.mean.dim())
+        f, g = Gaussian(mean, var).sample(at[:, 0]), Gaussian(log_noise, spread).sample(at[:, 1])
+        logs = 0.5 * ((y - f).square() * finite_exp(-g) + g + math.log(2 * math.pi))
+        return log_average(logs, log_weights).sum(-1)
 
     def predict(self, q: Gaussian) -> Gaussian:
         """``E f`` and ``Var f + exp(E g + ½ Var g)``."""

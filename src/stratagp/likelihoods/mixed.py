@@ -13,7 +13,7 @@ from stratagp.errors import InputError
 from stratagp.likelihoods.base import Likelihood, log_average, on_a_line
 from stratagp.likelihoods.function_per_output import FunctionPerOutput
 from stratagp.likelihoods.gaussian import GaussianNoise
-from stratagp.likelihoods.quadrature import SOBOL_NODES, normal_nodes
+from stratagp.likelihoods.quadrature import SOBOL_NODES, central_nodes, normal_nodes
 from stratagp.likelihoods.robust_max import RobustMax
 from stratagp.likelihoods.softmax import Softmax, class_codes
 from stratagp.linalg.cholesky import cholesky
@@ -132,7 +132,7 @@ class Mixed(Likelihood):
         if isinstance(self.given, GaussianNoise):
             mean = self.scores(q.mean)
             return _log_reciprocal_normal(y.to(mean) - mean, self.covariance(q), self.given.noise.to(mean))
-        scores, log_weights = self._at_nodes(q)
+        scores, log_weights = self._at_nodes(q, nodes=central_nodes)
         return log_average(-self.given.log_prob(y, scores), log_weights)
 
     def sampled_log_prob(
@@ -213,7 +213,9 @@ class Mixed(Likelihood):
         weights = log_weights.exp()
         return lambda y: torch.tensordot(weights, self.given.cdf(y.expand(len(weights), *y.shape), scores), 1)
 
-    def _at_nodes(self, q: Gaussian, narrow: bool = False) -> tuple[Float[Tensor, "k *s n c"], Float[Tensor, " k"]]:
+    def _at_nodes(
+        self, q: Gaussian, narrow: bool = False, nodes: Callable[..., tuple[Tensor, Tensor]] = normal_nodes
+    ) -> tuple[Float[Tensor, "k *s n c"], Float[Tensor, " k"]]:
         """Scores ``A m + b + R ε`` at nodes ``ε``, and their log weights; ``R`` as in :meth:`_root`.
 
         For ``narrow`` integrands (densities and steps) there are many different points along each score: a product of
@@ -224,7 +226,7 @@ class Mixed(Likelihood):
         if narrow and dim == 1:
             points, log_weights = on_a_line(Gaussian(root.new_zeros(1, 1), root.new_ones(1, 1)))
         else:
-            points, log_weights = normal_nodes(max(dim, 3) if narrow else dim, root)
+            points, log_weights = nodes(max(dim, 3) if narrow else dim, root)
         shifts = torch.tensordot(points.flatten(1)[:, :dim], root, ([1], [root.dim() - 1]))
         return self.scores(q.mean) + shifts, log_weights
 

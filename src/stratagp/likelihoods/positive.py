@@ -43,10 +43,6 @@ class Gamma(OneFunction, Likelihood):
         bell = 1 + (log_y - mean) - finite_exp(log_y - inverse)
         return (constant - log_y + self.shape * bell).squeeze(-1)
 
-    def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
-        """Over the central part of the belief: the expectation of ``1/p`` is infinite."""
-        return self.central_log_reciprocal(y, q)
-
     def moments(self, f: Float[Tensor, "*s n 1"]) -> Gaussian:
         """``e^f`` and ``e^{2f}/a``."""
         mean = finite_exp(f)
@@ -85,10 +81,6 @@ class Exponential(OneFunction, Likelihood):
     def expected_log_prob(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``−mean − y exp(−mean + var/2)``."""
         return (-q.mean - finite_exp(_logs(y) - q.mean + 0.5 * q.var)).squeeze(-1)
-
-    def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
-        """Over the central part of the belief: the expectation of ``1/p`` is infinite."""
-        return self.central_log_reciprocal(y, q)
 
     def moments(self, f: Float[Tensor, "*s n 1"]) -> Gaussian:
         """``e^f`` and ``e^{2f}``."""

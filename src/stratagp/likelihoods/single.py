@@ -12,14 +12,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from stratagp.errors import InputError
-from stratagp.likelihoods.base import log_average
 from stratagp.parameters import Parameter, Value, positive
 from stratagp.types import Gaussian
 
 _FARTHEST = 64.0  # largest distance of the peak from the mean, in standard deviations of the belief
 _DROP = 30.0  # log of the integrand's fall from its peak to the ends of the grid
 _NODES = 48
-_CENTRAL = 4.0  # standard deviations of the belief to use if an expectation is infinite
 _BISECTIONS = 24
 
 
@@ -52,14 +50,6 @@ class OneFunction(ABC):
     def log_predictive(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
         """``log ∫ p(y | mean + √var z) N(z; 0, 1) dz`` over the ``z`` that matter, by the trapezoidal rule."""
         return peak_integral(lambda z: self.log_prob(y, q.sample(z)), q.mean)
-
-    def central_log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
-        """``log E 1/p(y | f)`` within four standard deviations of the belief, if the full integral is infinite."""
-        z = torch.linspace(-_CENTRAL, _CENTRAL, _NODES + 1).to(q.mean)
-        f = q.sample(z.reshape(-1, *[1] * q.mean.dim()))
-        weights = (-0.5 * z.square()).exp()
-        weights[[0, -1]] *= 0.5  # the trapezoidal rule
-        return log_average(-self.log_prob(y, f), (weights / weights.sum()).log())
 
 
 def peak_integral(

@@ -53,10 +53,6 @@ class Weibull(OneFunction, Likelihood):
         density = torch.where(observed, self.shape.log() - log_t + log_hazard, 0.0)
         return (density - hazard).squeeze(-1)
 
-    def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
-        """Over the central part of the belief: the expectation of ``1/p`` is infinite."""
-        return self.central_log_reciprocal(y, q)
-
     def moments(self, f: Float[Tensor, "*s n 1"]) -> Gaussian:
         """``g₁ e^f`` and ``(g₂ − g₁²) e^{2f}`` with ``g_k = Γ(1 + k/shape)``."""
         return self._times(Gaussian(finite_exp(f), torch.zeros_like(f)))

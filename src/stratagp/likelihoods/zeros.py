@@ -51,10 +51,6 @@ class ZeroInflated(OneFunction, Likelihood):
         """From that of ``given``."""
         return self._inflated(y, self.given.log_predictive(y, q))
 
-    def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
-        """Over the central part of the belief, as for :class:`Poisson`."""
-        return self.central_log_reciprocal(y, q)
-
     def moments(self, f: Float[Tensor, "*s n 1"]) -> Gaussian:
         """``(1 − share) m`` and ``(1 − share)(v + share · m²)`` for ``m`` and ``v`` of ``given``."""
         return _with_zeros(self.share, self.given.moments(f))
@@ -106,10 +102,6 @@ class Hurdle(OneFunction, Likelihood):
         )
         some = self.given.log_prob(y, f) - log_some + torch.log1p(-self.share).to(f)
         return torch.where(_is_none(y), self.share.log().to(f), some)
-
-    def log_reciprocal(self, y: Float[Tensor, "n p"], q: Gaussian) -> Float[Tensor, "*s n"]:
-        """Over the central part of the belief, as for :class:`Poisson`."""
-        return self.central_log_reciprocal(y, q)
 
     def moments(self, f: Float[Tensor, "*s n 1"]) -> Gaussian:
         """``(1 − share) m₊`` and ``(1 − share)(v₊ + share · m₊²)``, where ``m₊ = m/(1 − p₀)`` and ``v₊`` are those of

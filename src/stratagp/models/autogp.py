@@ -50,6 +50,8 @@ def autogp(
     dtype: torch.dtype = torch.float32,
     learn_points: bool = True,
     sampled: str = "bound",
+    entropy: str = "bhattacharyya",
+    gradients: str = "pathwise",
 ) -> StochasticGP:
     """The model of the paper: as many latent functions as ``likelihood`` needs for ``outputs`` target columns.
 
@@ -63,7 +65,9 @@ def autogp(
         n_samples: samples per row that replace closed forms and quadrature in training; None keeps the latter.
         generator: the source of samples and of the initial means of a mixture.
         learn_points: whether inducing points move.
-        sampled: what to sample: ``what`` of :class:`~stratagp.likelihoods.Sampled`.
+        sampled, gradients: what to sample, and how gradients come from samples: ``what`` and ``gradients`` of
+            :class:`~stratagp.likelihoods.Sampled`.
+        entropy: the bound on that of a mixture, as for :class:`~stratagp.posteriors.MixturePosterior`.
 
     >>> from stratagp import kernels as k
     >>> from stratagp.likelihoods import Softmax
@@ -72,11 +76,11 @@ def autogp(
     torch.Size([2, 7, 3])
     """
     q = likelihood.functions(outputs)
-    posterior = _posterior(len(z), q, n_components, full, generator)
+    posterior = _posterior(len(z), q, n_components, full, entropy, generator)
     own = q > 1 and not shared
     kernel = copy.deepcopy(kernel)
     kernel = kernel.replicate(q) if own and kernel.functions is None else kernel
-    observed = likelihood if n_samples is None else Sampled(likelihood, n_samples, generator, sampled)
+    observed = likelihood if n_samples is None else Sampled(likelihood, n_samples, generator, sampled, gradients)
     places = z.expand(q, -1, -1).clone() if own else z
     points = real(places, trainable=learn_points, name="z", unit=spreads(z))  # Adam's steps ignore the units of columns
     gp = StochasticGP(kernel, points, observed, mean, q, posterior=posterior, dtype=dtype)
@@ -182,9 +186,11 @@ def _moving(gp: StochasticGP, what: str) -> list[nn.Parameter] | None:
     return [p for p in gp.parameters() if p.requires_grad and not any(p is each for each in own)]
 
 
-def _posterior(m: int, q: int, n_components: int, full: bool, generator: torch.Generator | None) -> Posterior:
+def _posterior(
+    m: int, q: int, n_components: int, full: bool, entropy: str, generator: torch.Generator | None
+) -> Posterior:
     if n_components > 1:
-        return MixturePosterior(m, q, n_components, full, generator=generator)
+        return MixturePosterior(m, q, n_components, full, entropy, generator)
     return (FullGaussian if full else DiagonalGaussian)(m, q)
 
 

@@ -25,6 +25,7 @@ from stratagp.models.neighbours import NeighbourSearch, nearest_before
 from stratagp.objectives.row_sites import RowSites, expected_sites, laplace_sites, matched_sites
 from stratagp.objectives.vecchia import Conditionals, local_regression, vecchia
 from stratagp.parameterised import Parameterised
+from stratagp.parameters import real
 from stratagp.types import Gaussian, PointsLike
 
 NUGGET = 1e-6  # of the kernel's variance: what a latent value has of its own, so that equal rows may stand together
@@ -267,6 +268,7 @@ class BaseRate(Mean):
         kernel: that of the latent functions.
         rates: one for each function.
         link: "probit" or "logit".
+        middle: the mean and the spread of each column, for slopes that are learnt besides; without it there are none.
 
     >>> from stratagp import kernels as k
     >>> mean = BaseRate(k.RBF(variance=3.0), [0.05])(torch.zeros(1, 1))
@@ -274,16 +276,29 @@ class BaseRate(Mean):
     tensor([[0.0500]], ...)
     """
 
-    def __init__(self, kernel: Kernel, rates: Sequence[float], link: str = "probit") -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        rates: Sequence[float],
+        link: str = "probit",
+        middle: tuple[Float[Tensor, " d"], Float[Tensor, " d"]] | None = None,
+    ) -> None:
         super().__init__()
-        self.kernel, self.rates, self.link = kernel, list(rates), link
+        self.kernel, self.rates, self.link, self.middle = kernel, list(rates), link, middle
+        if middle is not None:
+            self.slopes = real(torch.zeros(len(middle[0]), len(self.rates), dtype=torch.float64), name="slopes")
 
     def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n q"]:
         """The means ``n q``."""
         rates, var = torch.tensor(self.rates, dtype=torch.float64, device=x.device), self.kernel.diag(x)[:, None]
         if self.link == "probit":
-            return torch.special.ndtri(rates) * (1 + var).sqrt()
-        return rates.logit() * (1 + PROBIT_SLOPE**2 * var).sqrt()
+            level = torch.special.ndtri(rates) * (1 + var).sqrt()
+        else:
+            level = rates.logit() * (1 + PROBIT_SLOPE**2 * var).sqrt()
+        if self.middle is None:
+            return level
+        centre, spread = (part.to(x) for part in self.middle)
+        return level + (x - centre) / spread @ self.slopes
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 import torch
 
+from stratagp.errors import InputError
 from stratagp.kernels import RBF, Kernel
 from stratagp.likelihoods import Likelihood
 from stratagp.means import Constant
@@ -44,12 +45,26 @@ class AutoGPOptions(BatchOptions):
     _: KW_ONLY
     objective: Literal["elbo", "loo", "ppgpr"] = "elbo"
     loo_parameters: Literal["hyper", "all"] = "hyper"
-    loo_estimate: Literal["closed", "sampled"] = "closed"
+    loo_estimate: Literal["closed", "sampled"] = "sampled"
     phase_epochs: Whole | None = None
     n_samples: Whole | Literal["auto"] | None = "auto"
+    gradients: Literal["pathwise", "score"] = "pathwise"
+    entropy: Literal["bhattacharyya", "jensen"] = "bhattacharyya"
+    optimiser: Literal["adam", "rmsprop"] = "adam"
     shared: bool = False
     min_steps: Whole = 1000
     precision: Literal["float32", "float64"] = "float32"
+
+    def _check(self) -> None:
+        super()._check()
+        if self.entropy == "jensen" and self.n_components == 1:
+            raise InputError("entropy='jensen' bounds that of a mixture: give n_components of at least 2, or leave it")
+        sampled = self.objective == "elbo" and not isinstance(self.n_samples, str) and (self.n_samples or 0) > 1
+        if self.gradients == "score" and not sampled:
+            raise InputError(
+                "gradients='score' come from samples of the bound: give objective='elbo' and n_samples of at least 2, "
+                "such as 100"
+            )
 
 
 @dataclass(frozen=True)
@@ -92,6 +107,7 @@ class AutoGPRecipe(Recipe):
             chain,
             *batches.source,
             plan,
+            optimiser=options.optimiser,
             rate=options.rate,
             generator=generator,
             score=batches.score(chain),
@@ -114,7 +130,8 @@ class AutoGPRecipe(Recipe):
         n_samples = options.n_samples
         if n_samples == "auto":
             n_samples = _CLASS_SAMPLES if likelihood.several_scores else None
-        sampled = options.objective == "loo" and options.loo_estimate == "sampled"
+        sampled = options.objective == "loo" and options.loo_estimate == "sampled" and likelihood.unwrapped.smooth
+        both = n_samples is not None and likelihood.several_scores
         return autogp(
             kernel,
             z,
@@ -128,5 +145,7 @@ class AutoGPRecipe(Recipe):
             generator,
             _PRECISIONS[options.precision],
             learn_points,
-            sampled="bound" if not sampled else "both" if n_samples else "reciprocal",
+            sampled="bound" if not sampled else "both" if both else "reciprocal",
+            entropy=options.entropy,
+            gradients=options.gradients,
         )

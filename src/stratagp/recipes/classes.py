@@ -4,16 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stratagp.kernels import Kernel
+from stratagp.kernels import Kernel, Linear
 from stratagp.models.fitted import Fitted
 from stratagp.models.fitted_classes import ClassModel, class_model
+from stratagp.models.observations import Data
+from stratagp.parameters import positive
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.processes import fit_process, learnt_again
 from stratagp.recipes.search import Search
-from stratagp.training.start import start_from_data
+from stratagp.training.start import spreads, start_from_data
 
 INTERCEPT = 16.0  # the variance of the constant of latent functions: a base rate of 2 % is nothing special
 LATENT_VARIANCE = 4.0  # of latent functions at the start: probabilities from 0.1 to 0.9
+
+
+def intercept(mean: str, data: Data) -> float:
+    """The variance of the constant of latent functions whose mean is "base-rate", "linear" or "zero".
+
+    That of lines also moves them from the origin to the middle of the rows.
+    """
+    if mean != "linear":
+        return INTERCEPT if mean == "base-rate" else 0.0
+    return INTERCEPT * (1 + float((data.x.mean(0) / spreads(data.x)).square().sum()))
+
+
+def lines(data: Data) -> Kernel:
+    """Lines whose slopes are uncertain, as much as functions are at the start: a prior that is not learnt."""
+    return Linear(positive(LATENT_VARIANCE / spreads(data.x).square(), trainable=False))
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ class GPDRFOptions(FeatureOptions):
     n_inducing: Whole = 200
     _: KW_ONLY
     n_layers: WholeOrZero = 2
-    anchors: Literal["random", "medoids", "greedy"] = "random"
+    anchors: Literal["random", "medoids", "greedy"] | None = None
     views: Any = None
     view_kernels: Any = None
 
@@ -160,6 +160,10 @@ class DRFRecipe(Recipe):
         else:
             kernels, anchors = rows.views.kernels(own, columns), rows.views.anchor_points(columns)
             seen = [rows.views.features(name) for name in rows.views.views]
+        if options.anchors is not None and all(z is None for z in anchors):
+            raise InputError(
+                "anchors chooses among objects, but inducing points of columns are centres of clusters: leave it out"
+            )
         layers = []
         for kernel, places, z in zip(kernels, seen, anchors, strict=True):
             targets = wanted

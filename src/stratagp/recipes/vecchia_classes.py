@@ -22,7 +22,7 @@ from stratagp.recipes.search import Search, train
 from stratagp.recipes.vecchia import SMOOTHNESS
 from stratagp.training.criterion import Centres, Criterion
 from stratagp.training.lbfgs import Curvature
-from stratagp.training.start import start_from_data
+from stratagp.training.start import spreads, start_from_data
 
 
 class Stage(NamedTuple):
@@ -54,12 +54,15 @@ class VecchiaClassRecipe(Recipe):
         n_neighbours: how many rows a latent value is conditioned on, and a prediction comes from.
         link: "probit" or "logit"; left out, "probit".
         search: how hyperparameters are learnt.
+        mean: what latent functions return to far from all rows: "base-rate", "linear" (with learnt slopes besides) or
+            "zero".
     """
 
     kernel: Kernel | None = None
     n_neighbours: int = 60
     link: str | None = None
     search: Search = field(default_factory=lambda: Search(n_restarts=0))
+    mean: str = "base-rate"
 
     def fit(self, rows: Rows, context: FitContext) -> VecchiaClassModel:
         """Search on few rows, choose the smoothness, polish on more, condition on all."""
@@ -99,7 +102,8 @@ class VecchiaClassRecipe(Recipe):
         kernel = start_from_data(kernel, data.x, first - first.mean(), variance=LATENT_VARIANCE)
         counts = torch.bincount(data.codes, minlength=rows.n_classes)[1 if rows.n_classes == 2 else 0 :]
         link, centres = self.link or "probit", Centres()
-        mean = BaseRate(kernel, (counts / len(data)).tolist(), link)
+        middle = (data.x.mean(0), spreads(data.x)) if self.mean == "linear" else None
+        mean = None if self.mean == "zero" else BaseRate(kernel, (counts / len(data)).tolist(), link, middle)
         prior = VecchiaLatentGP(kernel, Bernoulli(link), mean, "ep", self.n_neighbours, context.seed)
         model = VecchiaClassModel(prior, data.some(_SEARCH.rows, context.seed), rows.n_classes)
         model.to(context.device)
