@@ -142,6 +142,7 @@ class DFGPRegressor(HiddenProcesses, DFGPOptions, Regressor):
         propagate: what the output process sees of hidden ones in training by batches: their "moments", in closed form
             for Gaussian noise and an approximation otherwise; or "samples". "auto" takes moments for Gaussian noise.
         n_samples: of hidden values of each row, with "samples".
+        prediction_samples: fixed samples of hidden values that densities, quantiles and probabilities average over.
         max_iterations: of L-BFGS, at most; it ends where ten of them gain little. ``result_`` tells how it ended.
         max_epochs, min_steps, batch_size, rate, validation, patience: of training by batches, as in
             :class:`AutoGPRegressor`, but 100 epochs and 500 steps at least where ``max_epochs`` is left out. With

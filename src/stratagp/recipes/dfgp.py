@@ -67,6 +67,7 @@ class DFGPOptions(BatchOptions):
     inference: Literal["auto", "collapsed", "batches"] = "auto"
     propagate: Literal["auto", "samples", "moments"] = "auto"
     n_samples: Whole = 5
+    prediction_samples: Whole = 64
     max_iterations: WholeOrZero = 400
 
     def _check(self) -> None:
@@ -135,6 +136,7 @@ class DFGPRecipe(Recipe):
             if any(history.ending == "interrupted" for history in found[-1].histories):
                 break
         best = max(found, key=lambda one: -math.inf if math.isnan(one.bound) else one.bound)
+        best.chain.layer.n_nodes = options.prediction_samples
         if best.result is not None and not best.result.converged and options.max_iterations:
             log.warning("training ended before the bound stopped rising: %s", best.result.message)
         bounds = [one.bound for one in found]
