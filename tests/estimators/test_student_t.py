@@ -34,7 +34,8 @@ def test_degrees_of_freedom_that_are_given_stay():
     assert learnt.dof_ != pytest.approx(5.0, rel=1e-2)
     assert learnt.log_marginal_likelihood() > tp.log_marginal_likelihood()
     scaled = (y - y.mean()) / y.std()
-    K = tp.kernel_(tp.inputs_.points(tp, X).values).detach().numpy() + float(tp.model_.gaussian.noise) * np.eye(len(y))
+    noise = tp.model_.gaussian.noise.item()
+    K = tp.kernel_(tp.inputs_.points(tp, X).values).detach().numpy() + noise * np.eye(len(y))
     density = stats.multivariate_t(df=3.0, shape=K / 3).logpdf(scaled) - len(y) * np.log(y.std())
     assert tp.log_marginal_likelihood() == pytest.approx(density, rel=1e-9)
 

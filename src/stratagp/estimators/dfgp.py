@@ -22,7 +22,7 @@ from stratagp.kernels import Kernel
 from stratagp.likelihoods import Likelihood
 from stratagp.likelihoods.named import likelihood_of_numbers
 from stratagp.recipes.base import Recipe, Rows
-from stratagp.recipes.dfgp import DFGPOptions, DFGPRecipe, stacked
+from stratagp.recipes.dfgp import DFGPClassOptions, DFGPOptions, DFGPRecipe, stacked
 from stratagp.recipes.options import Positive, Whole, WholeOrZero
 from stratagp.training.devices import as_numpy
 from stratagp.types import Gaussian
@@ -134,6 +134,11 @@ class DFGPRegressor(HiddenProcesses, DFGPOptions, Regressor):
             Moments of more than two layers are an approximation.
         hidden: the belief about hidden inducing values: "gaussian", which makes the objective a bound on the evidence
             (with two layers, or samples), or "point", as in the paper.
+        hidden_points: whether the inducing points of hidden processes are "learnt", from random rows on, or stay there,
+            "fixed", as in the paper.
+        hidden_start: what hidden processes start at by least squares: principal "components" of the rows (of a view,
+            its linear fit to the targets); or the "targets" themselves, as in the paper: their principal components,
+            each for several processes.
         n_starts: trainings from different starts, of which the one with the greatest bound is kept; 2 in closed form
             without views and 1 else, where it is left out. ``bounds_`` has the bound of each.
         likelihood: as in :class:`AutoGPRegressor`.
@@ -165,7 +170,7 @@ class DFGPRegressor(HiddenProcesses, DFGPOptions, Regressor):
 
 
 @dataclass(eq=False, repr=False)
-class DFGPClassifier(HiddenProcesses, DFGPOptions, Classifier):
+class DFGPClassifier(HiddenProcesses, DFGPClassOptions, Classifier):
     """Classification by a deep feed-forward Gaussian process; with ``views``, multiple kernel learning.
 
     Arguments:
@@ -173,6 +178,7 @@ class DFGPClassifier(HiddenProcesses, DFGPOptions, Classifier):
             :class:`AutoGPClassifier`.
         propagate: "samples" (also "auto") trains the variational bound by samples of hidden values; "moments" a bound
             in closed form, which needs their moments alone and is looser.
+        beta: β of the paper's bound, with "moments": the precision of the noise before the probit; 0 is the tightest.
         others: as in :class:`DFGPRegressor`; training is by batches.
 
     >>> import numpy as np

@@ -260,7 +260,7 @@ class StudentTProcessRegressor(Regressor):
 
     @property
     def dof_(self) -> float:
-        """The degrees of freedom of the prior, given or learnt; those of the predictions are larger by the number of rows."""
+        """The degrees of freedom of the prior, given or learnt; predictions have as many more as there were rows."""
         return float(self.model_.dof.detach())
 
 
