@@ -27,7 +27,7 @@ def test_two_classes(link):
     cdf = torch.sigmoid if link == "logit" else torch.special.ndtr
     f, weights = weighted(kernel, lambda f: cdf((2 * t - 1) * f[..., 0]).log().sum(1), 1, 0.5)
     prior = GPClassification(kernel, link=link, intercept=0.5)
-    found = sample_classes(prior, X, t, 2000, 60, 3, torch.Generator().manual_seed(1))
+    found = sample_classes(prior, X, t, 8000, 40, 2, 200, torch.Generator().manual_seed(1))
     assert found.r_hat < 1.05
     expected = (weights[:, None] * cdf(f[..., 0])).sum(0)
     torch.testing.assert_close(found.probabilities(NEW)[:, 1], expected, atol=0.025, rtol=0)
@@ -42,7 +42,7 @@ def test_three_classes():
     kernel, t = k.RBF(1.0, 4.0), torch.tensor([0, 1, 1, 2, 0])
     rows = torch.arange(len(X))
     f, weights = weighted(kernel, lambda f: f.log_softmax(-1)[:, rows, t].sum(1), 3, 0.0)
-    found = sample_classes(MulticlassLaplace(kernel, 3), X, t, 2000, 60, 3, torch.Generator().manual_seed(1))
+    found = sample_classes(MulticlassLaplace(kernel, 3), X, t, 8000, 40, 2, 200, torch.Generator().manual_seed(1))
     expected = (weights[:, None, None] * f.softmax(-1)).sum(0)
     torch.testing.assert_close(found.probabilities(NEW), expected, atol=0.025, rtol=0)
 

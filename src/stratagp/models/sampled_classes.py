@@ -26,7 +26,6 @@ from stratagp.training.nuts import r_hat
 from stratagp.types import Gaussian, PointsLike
 
 _JITTER = 1e-10  # relative to the mean variance
-_CHAINS = 8
 _NODES = 16  # of the functions at a new row, for each draw of those at the training rows
 
 
@@ -83,16 +82,17 @@ class SampledClasses:
 
 def sample_classes(
     prior: GPClassification | MulticlassLaplace,
-    x: PointsLike,
+    x: Any,
     t: Any,
     n_samples: int = 1000,
     n_warmup: int = 1000,
     thin: int = 5,
+    n_chains: int = 8,
     generator: torch.Generator | None = None,
 ) -> SampledClasses:
     """Draw the latent functions of a process of classes given labels, with its hyperparameters as they are.
 
-    Eight chains start at draws of the prior.
+    Chains start at draws of the prior.
 
     Arguments:
         prior: a :class:`GPClassification`, whose ``link`` counts and not its ``inference``, or a
@@ -100,6 +100,7 @@ def sample_classes(
         n_samples: draws in all.
         n_warmup: steps of each chain before the first.
         thin: steps from one draw of a chain to the next.
+        n_chains: chains, which step together.
 
     >>> from stratagp import kernels as k
     >>> x = torch.linspace(-3, 3, 20, dtype=torch.float64)[:, None]
@@ -118,11 +119,11 @@ def sample_classes(
         level = _JITTER * covariance.diagonal(dim1=-2, dim2=-1).mean()
         raised = covariance + level * torch.eye(len(labels), dtype=covariance.dtype)
         factor = cholesky(raised, CovarianceOf(prior.kernel))
-    start = torch.randn(_CHAINS, count, len(labels), generator=generator, dtype=torch.float64)
+    start = torch.randn(n_chains, count, len(labels), generator=generator, dtype=torch.float64)
 
     def fit(f: Float[Tensor, "c q n"]) -> Float[Tensor, " c"]:
         return likelihood.log_prob(labels, f.mT).sum(-1)
 
-    drawn = elliptical_slices(fit, factor, start, -(-n_samples // _CHAINS), n_warmup, thin, generator)
+    drawn = elliptical_slices(fit, factor, start, -(-n_samples // n_chains), n_warmup, thin, generator)
     worst = r_hat(through(factor, drawn).flatten(2)).max()
     return SampledClasses(copy.deepcopy(prior), x, drawn.flatten(0, 1)[:n_samples], factor, float(worst))
