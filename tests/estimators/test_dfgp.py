@@ -97,6 +97,36 @@ def test_views_may_differ_in_kernels():
     assert dfgp.fit(X, Y).score(X, Y) > 0.5
 
 
+PAPER = {"hidden": "point", "hidden_points": "fixed", "hidden_start": "targets", "output_kernel": "rbf"}
+
+
+def test_the_model_of_the_paper_starts_at_the_targets_and_keeps_its_inducing_rows():
+    """All hidden processes start at the smooth target, from other rows each; trained, they explain it."""
+    smooth = np.sin(2 * X[:, 0]) + X[:, 1]
+    start = DFGPRegressor(n_hidden=3, max_iterations=0, **PAPER, **ONCE).fit(X, smooth)
+    found = start.transform(X)
+    assert (np.abs(np.corrcoef(found.T, smooth)[-1, :3]) > 0.95).all()
+    np.testing.assert_allclose(found.std(0), 1, atol=0.1)
+    dfgp = DFGPRegressor(n_hidden=3, max_iterations=60, **PAPER, **ONCE).fit(X, Y)
+    z, rows = dfgp.model_.layer.layers[0].z.numpy(), dfgp.inputs_.points(dfgp, X).values.numpy()
+    nearest = ((z[:, :, None] - rows) ** 2).sum(-1)
+    assert nearest.min(2).max() < 1e-20
+    assert len({tuple(sorted(each)) for each in nearest.argmin(2).tolist()}) == 3
+    assert dfgp.score(X, F) > 0.9
+
+
+def test_the_precision_of_the_classification_bound():
+    """A larger β weighs the variance of the function more, and so leaves less of it; only moments know it."""
+    quick = {"propagate": "moments", "max_epochs": 40, "rate": 0.1, **SMALL}
+    spreads = []
+    for beta in (0.0, 4.0):
+        dfgp = DFGPClassifier(n_hidden=2, beta=beta, **quick).fit(X, F > 0)
+        spreads.append(dfgp.predictive(X, of="f").var.mean())
+    assert spreads[1] < 0.7 * spreads[0]
+    with pytest.raises(InputError, match="also give propagate='moments'"):
+        DFGPClassifier(beta=0.5).fit(X, F > 0)
+
+
 def test_several_targets_and_categories():
     frame = pd.DataFrame({"x": X[:, 0], "z": X[:, 1], "kind": COLOURS})
     dfgp = DFGPRegressor(max_iterations=30, **SMALL).fit(frame, np.stack([Y, -2 * Y], 1))

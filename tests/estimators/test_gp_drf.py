@@ -19,6 +19,7 @@ from stratagp.estimators import (
     GPDRFClassifier,
     GPDRFRegressor,
 )
+from stratagp.metrics import bhattacharyya_margin
 from tests.training_length import make_steps
 
 RNG = np.random.default_rng(0)
@@ -144,6 +145,43 @@ def test_certainty_is_the_distance_of_the_two_most_probable_classes() -> None:
     middle, border = [[0.0, 0.0]], [[0.7, 0.0]]
     for of in ("scores", "probabilities"):
         assert model.certainty(middle, of) > model.certainty(border, of)
+
+
+def test_draws_of_functions_of_words_have_the_moments_of_predictions() -> None:
+    """600 draws: means within 0.15 deviations, deviations within 15 %."""
+    model = GPDRFRegressor(k.Spectrum(1), n_layers=1, **small_gp(max_epochs=10)).fit(WORDS, PAIRS)
+    mean, std = model.predict(WORDS[:8], return_std=True)
+    drawn = model.sample_y(WORDS[:8], 600, random_state=1)
+    np.testing.assert_allclose(drawn.mean(1), mean, atol=0.15 * std.min())
+    np.testing.assert_allclose(drawn.std(1), std, rtol=0.15)
+
+
+def test_certainty_of_probabilities_knows_that_scores_share_hidden_values() -> None:
+    """Against the mean and variance of probabilities over 3000 draws of whole functions."""
+    labels = np.digitize(X[:, 0] + 0.3 * RNG.normal(size=300), [-0.7, 0.7])
+    model = DRFClassifier(**small(max_epochs=40, prediction_samples=256)).fit(X, labels)
+    rows, generator = model.inputs_.points(model, X[:40]).values, torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        drawn = torch.stack([model.model_.layer.draw(generator)(rows).softmax(-1) for _ in range(3000)])
+    mean, var = drawn.mean(0).numpy(), drawn.var(0).numpy()
+    np.testing.assert_allclose(model.predict_proba(X[:40]), mean, atol=0.03)
+    expected, found = bhattacharyya_margin(mean, mean, var), model.certainty(X[:40], "probabilities")
+    clear = expected > 0.5
+    assert clear.sum() > 15
+    assert abs(np.log(found[clear] / expected[clear])).mean() < 0.1
+
+
+def test_more_samples_at_prediction_come_closer() -> None:
+    """Expected targets by 64 and by 1024 samples, of hidden values and of frequencies, against 8192."""
+    model = DRFRegressor(frequencies="var-resampled", prediction_samples=64, **small(max_epochs=10)).fit(X, Y)
+    stack, found = model.model_.layer, []
+    assert stack.n_nodes == 64
+    assert DRFRegressor(frequencies="var-resampled", **small(max_epochs=1)).fit(X, Y).model_.layer.n_nodes == 256
+    for count in (8192, 64, 1024):
+        stack.n_nodes = count
+        found.append(model.predict(X[:20]))
+    few, many = (np.abs(each - found[0]).max() for each in found[1:])
+    assert many < 0.02 < few
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,20 @@ def test_predictions_are_t_distributions():
     np.testing.assert_allclose(tp.log_density([[2.0]], [130.0]), law.logpdf(130.0), rtol=1e-9)
 
 
+def test_degrees_of_freedom_that_are_given_stay():
+    """And the evidence is scipy's density of the targets; left out, they are learnt to a higher one."""
+    X, y = data()
+    tp, learnt = StudentTProcessRegressor(k.RBF(), dof=3.0).fit(X, y), StudentTProcessRegressor(k.RBF()).fit(X, y)
+    assert tp.dof_ == pytest.approx(3.0, rel=1e-12)
+    assert learnt.dof_ != pytest.approx(5.0, rel=1e-2)
+    assert learnt.log_marginal_likelihood() > tp.log_marginal_likelihood()
+    scaled = (y - y.mean()) / y.std()
+    noise = tp.model_.gaussian.noise.item()
+    K = tp.kernel_(tp.inputs_.points(tp, X).values).detach().numpy() + noise * np.eye(len(y))
+    density = stats.multivariate_t(df=3.0, shape=K / 3).logpdf(scaled) - len(y) * np.log(y.std())
+    assert tp.log_marginal_likelihood() == pytest.approx(density, rel=1e-9)
+
+
 def test_many_degrees_of_freedom_are_gaussian():
     X, y = data()
     kernel = k.RBF(1.5, 1.2)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 from stratagp import kernels as k
-from stratagp.errors import InputError, UnsupportedError
+from stratagp.errors import InputError
 from stratagp.layers import Inducing
 
 WORDS = ["gaussian", "process", "gauss", "prior", "kernel", "kernels", "posterior"]
@@ -102,10 +103,19 @@ def test_a_similarity_that_is_no_kernel() -> None:
         k.choose_anchors(far, WORDS, 4, torch.Generator().manual_seed(0))
 
 
-def test_functions_of_objects_cannot_be_drawn() -> None:
-    anchors = k.Anchors(LETTERS, WORDS[:3])
-    with pytest.raises(UnsupportedError, match="instead of sample_y"):
-        Inducing(anchors.kernel, anchors.rows()).draw()
+def test_functions_of_objects_share_their_inducing_values() -> None:
+    """Draws against the covariance ``aᵀS a`` of values given at anchors, and ``k − aᵀa`` for each row by itself."""
+    anchors, new = k.Anchors(LETTERS, WORDS[:3]), WORDS[3:7]
+    layer, rows = Inducing(anchors.kernel, anchors.rows(), functions=40_000), anchors.encode(new)
+    with torch.no_grad():
+        layer.posterior.mean.copy_(torch.tensor([1.0, -2.0, 0.5]).expand(40_000, 3))
+        layer.posterior.scale.mul_(0.3)
+        drawn = layer.draw(torch.Generator().manual_seed(0))(rows).numpy().T
+        K = LETTERS(WORDS[:7]).numpy()
+    a = np.linalg.solve(np.linalg.cholesky(K[:3, :3]), K[:3, 3:])
+    cov = 0.09 * a.T @ a + np.diag(np.diag(K)[3:] - (a**2).sum(0))
+    np.testing.assert_allclose(drawn.mean(0), np.array([1.0, -2.0, 0.5]) @ a, atol=0.02)
+    np.testing.assert_allclose(np.cov(drawn.T), cov, atol=0.03)
 
 
 def test_medoids_are_the_middles_of_clusters() -> None:

@@ -34,6 +34,27 @@ def test_with_every_row_inducing_it_is_the_exact_process(bound):
 
 
 @pytest.mark.parametrize("bound", ["sgpr", "fitc"])
+def test_rows_that_come_and_go(bound):
+    """Added in two parts and taken away again: the process given the rows that are left."""
+    x, y, new = data()
+    noise = torch.linspace(0.02, 0.2, 60, dtype=torch.float64)
+    gp = SparseGP(k.RBF([0.8, 1.4], 1.5), x[:12] + 0.05, means.Constant(0.3), noise=0.05, bound=bound)
+    parts = [slice(0, 20), slice(20, 45), slice(45, 60)]
+    found = gp.condition(x[:20], y[:20], noise[:20])
+    for part in parts[1:]:
+        found = found.condition(x[part], y[part], noise[part])
+    whole = gp.condition(x, y, noise)
+    torch.testing.assert_close(found.covariance(new), whole.covariance(new), rtol=0, atol=1e-9)
+    torch.testing.assert_close(found.mean(new), whole.mean(new), rtol=0, atol=1e-9)
+    found, left = found.without(x[20:45], y[20:45], noise[20:45]), torch.cat([torch.arange(20), torch.arange(45, 60)])
+    some = gp.condition(x[left], y[left], noise[left])
+    torch.testing.assert_close(found.covariance(new), some.covariance(new), rtol=0, atol=1e-8)
+    torch.testing.assert_close(found.mean(new), some.mean(new), rtol=0, atol=1e-8)
+    with pytest.raises(InputError, match="were not given before"):
+        found.without(x[20:45], y[20:45], noise[20:45])
+
+
+@pytest.mark.parametrize("bound", ["sgpr", "fitc"])
 def test_predictions_agree_with_dense_conditioning(bound):
     """FITC: condition the joint with covariance Q but its exact diagonal; SGPR: with the diagonal of Q itself."""
     x, y, new = data()

@@ -23,7 +23,6 @@ from stratagp.metrics import bhattacharyya_margin
 from stratagp.models.fitted_chain import ChainModel
 from stratagp.predictive import Classes, Predictive
 from stratagp.recipes.base import Data, Rows
-from stratagp.training.devices import as_numpy
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -96,15 +95,16 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         if of not in ("scores", "probabilities"):
             raise InputError(f"of must be 'scores' or 'probabilities', got {of!r}")
         points, fitted = self._points(X), self.fitted_
-        if isinstance(fitted, ChainModel):
-            found = fitted.class_moments(points.values) if of == "probabilities" else fitted.class_scores(points.values)
-            mean, var = as_numpy(found.mean), as_numpy(found.var)
-        elif of == "probabilities":
-            raise InputError("certainty of probabilities is for models that learn by mini-batches: of='scores'")
-        else:
-            mean, var = self._reduced(points, "f", lambda found, _: [found.mean, found.var])
-            if mean.shape[1] == 1:
-                mean, var = np.concatenate([-mean, mean], 1), np.concatenate([var, var], 1)
+        if fitted.observed is not None and fitted.observed.ordered:
+            raise InputError("certainty compares scores of classes, but an ordinal likelihood has one for all")
+        if of == "probabilities":
+            if not isinstance(fitted, ChainModel):
+                raise InputError("certainty of probabilities is for models that learn by mini-batches: of='scores'")
+            mean, var = fitted.class_moments(points.values)
+            return bhattacharyya_margin(mean, mean, var)
+        mean, var = self._reduced(points, "f", lambda found, _: [found.mean, found.var])
+        if mean.shape[1] == 1:
+            mean, var = np.concatenate([-mean, mean], 1), np.concatenate([var, var], 1)
         (probabilities,) = self._reduced(points, "y", lambda found, _: [found.probabilities])
         return bhattacharyya_margin(probabilities, mean, var)
 

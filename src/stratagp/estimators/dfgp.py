@@ -22,7 +22,7 @@ from stratagp.kernels import Kernel
 from stratagp.likelihoods import Likelihood
 from stratagp.likelihoods.named import likelihood_of_numbers
 from stratagp.recipes.base import Recipe, Rows
-from stratagp.recipes.dfgp import DFGPOptions, DFGPRecipe, stacked
+from stratagp.recipes.dfgp import DFGPClassOptions, DFGPOptions, DFGPRecipe, stacked
 from stratagp.recipes.options import Positive, Whole, WholeOrZero
 from stratagp.training.devices import as_numpy
 from stratagp.types import Gaussian
@@ -134,6 +134,11 @@ class DFGPRegressor(HiddenProcesses, DFGPOptions, Regressor):
             Moments of more than two layers are an approximation.
         hidden: the belief about hidden inducing values: "gaussian", which makes the objective a bound on the evidence
             (with two layers, or samples), or "point", as in the paper.
+        hidden_points: whether the inducing points of hidden processes are "learnt", from random rows on, or stay there,
+            "fixed", as in the paper.
+        hidden_start: what hidden processes start at by least squares: principal "components" of the rows (of a view,
+            its linear fit to the targets); or the "targets" themselves, as in the paper: their principal components,
+            each for several processes.
         n_starts: trainings from different starts, of which the one with the greatest bound is kept; 2 in closed form
             without views and 1 else, where it is left out. ``bounds_`` has the bound of each.
         likelihood: as in :class:`AutoGPRegressor`.
@@ -142,6 +147,7 @@ class DFGPRegressor(HiddenProcesses, DFGPOptions, Regressor):
         propagate: what the output process sees of hidden ones in training by batches: their "moments", in closed form
             for Gaussian noise and an approximation otherwise; or "samples". "auto" takes moments for Gaussian noise.
         n_samples: of hidden values of each row, with "samples".
+        prediction_samples: fixed samples of hidden values that densities, quantiles and probabilities average over.
         max_iterations: of L-BFGS, at most; it ends where ten of them gain little. ``result_`` tells how it ended.
         max_epochs, min_steps, batch_size, rate, validation, patience: of training by batches, as in
             :class:`AutoGPRegressor`, but 100 epochs and 500 steps at least where ``max_epochs`` is left out. With
@@ -164,7 +170,7 @@ class DFGPRegressor(HiddenProcesses, DFGPOptions, Regressor):
 
 
 @dataclass(eq=False, repr=False)
-class DFGPClassifier(HiddenProcesses, DFGPOptions, Classifier):
+class DFGPClassifier(HiddenProcesses, DFGPClassOptions, Classifier):
     """Classification by a deep feed-forward Gaussian process; with ``views``, multiple kernel learning.
 
     Arguments:
@@ -172,6 +178,7 @@ class DFGPClassifier(HiddenProcesses, DFGPOptions, Classifier):
             :class:`AutoGPClassifier`.
         propagate: "samples" (also "auto") trains the variational bound by samples of hidden values; "moments" a bound
             in closed form, which needs their moments alone and is looser.
+        beta: β of the paper's bound, with "moments": the precision of the noise before the probit; 0 is the tightest.
         others: as in :class:`DFGPRegressor`; training is by batches.
 
     >>> import numpy as np

@@ -229,7 +229,8 @@ class StudentTProcessRegressor(Regressor):
     protect from single outliers; noise that varies (``GPRegressor(noise="heteroscedastic")``) or weights do.
 
     Arguments:
-        dof: degrees of freedom ν above 2, where learning them starts; small values mean an uncertain scale.
+        dof: degrees of freedom ν above 2, which stay as given; small values mean an uncertain scale. Left out, they are
+            learnt from a start at 5.
         kernel, mean, hyperparameters, n_restarts, standardise, categorical, encoding, missing, max_iterations,
         device, random_state, verbose: as in :class:`GPRegressor`; hyperparameters are "map" or "ml". Missing inputs are
         filled with their expectation in training, and averaged over in prediction.
@@ -244,7 +245,7 @@ class StudentTProcessRegressor(Regressor):
 
     kernel: Kernel | None = None
     _: KW_ONLY
-    dof: float = 5.0
+    dof: float | None = None
     mean: nn.Module | None = None
     hyperparameters: Literal["map", "ml"] = "map"
     n_restarts: WholeOrZero = 1
@@ -259,7 +260,7 @@ class StudentTProcessRegressor(Regressor):
 
     @property
     def dof_(self) -> float:
-        """The learnt degrees of freedom of the prior; those of the predictions are larger by the number of rows."""
+        """The degrees of freedom of the prior, given or learnt; predictions have as many more as there were rows."""
         return float(self.model_.dof.detach())
 
 

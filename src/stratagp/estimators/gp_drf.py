@@ -62,6 +62,8 @@ class DRFRegressor(FeatureLayers, FeatureOptions, Regressor):
         feed_forward: whether layers after the first see the columns too.
         likelihood: as in :class:`AutoGPRegressor`.
         n_samples: of hidden values of each row, in training.
+        prediction_samples: fixed samples of hidden values, and of frequencies that are resampled, that predictions
+            average over. Left out, 64, and 256 with "var-resampled".
         frequencies_after, hyperparameters_after: the share of the training before learnt frequencies, and parameters of
             kernels and likelihood, move.
         max_epochs: how often to go over the data, exactly. Left out, 100 times, and ``min_steps`` steps at least.
@@ -75,8 +77,7 @@ class DRFRegressor(FeatureLayers, FeatureOptions, Regressor):
         device: as in :class:`AutoGPRegressor`.
 
     After ``fit``, ``model_`` is the torch module, ``histories_`` tells how training went, phase by phase, and
-    ``hyperparameters_`` has the learnt values, without standard errors. Predictions average densities over 64 fixed
-    samples of hidden values.
+    ``hyperparameters_`` has the learnt values, without standard errors.
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(-2, 2, size=(200, 1))

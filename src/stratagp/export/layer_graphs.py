@@ -15,7 +15,6 @@ from stratagp.errors import UnsupportedError
 from stratagp.export.process_graphs import process_of_layer
 from stratagp.layers import Features, Grid, Inducing, RandomFeatures, SideBySide, Stack
 from stratagp.layers.inducing_moments import Weights, moments_at
-from stratagp.layers.stack import NODES
 from stratagp.linalg.cells import cells_of, polynomials_at, value_table, variance_table
 from stratagp.linalg.interpolation import interpolate, product_weights
 from stratagp.linalg.quasi_random import quasi_normal
@@ -122,13 +121,13 @@ class _RandomFeaturesGraph(LayerGraph):
     weight: Tensor
     spread: Tensor
 
-    def __init__(self, layer: RandomFeatures) -> None:
+    def __init__(self, layer: RandomFeatures, count: int) -> None:
         super().__init__()
         self.outputs, self.bias = layer.posterior.shape[0], layer.normal.shape[1] - layer.dim
         self.degree = layer.kernel.degree if layer.is_rectified else None
         with torch.no_grad():
             amplitude = layer.amplitude()
-            self.keep(omega=layer.omega_at_nodes(NODES))
+            self.keep(omega=layer.omega_at_nodes(count))
             self.keep(weight=amplitude * layer.posterior.mean, spread=(amplitude * layer.posterior.scale).square())
 
     def forward(self, x: Tensor) -> Gaussian:
@@ -150,12 +149,13 @@ class _StackGraph(LayerGraph):
         graphs: list[LayerGraph] = []
         for place, part in enumerate(layer.sequence):
             at_beliefs = self.moments and place > 0 and not isinstance(layer.sequence[place - 1], Features)
-            graphs.append(_InducingGraph(part, at_beliefs) if isinstance(part, Inducing) else layer_graph(part))
+            graphs.append(_part_graph(part, at_beliefs, layer.n_nodes))
         self.layers, self.outputs, self.feed_from = nn.ModuleList(graphs), graphs[-1].outputs, layer.feed_from
         widths = [0 if isinstance(part, _FeaturesGraph) else part.outputs for part in graphs[:-1]]
         self.ends = [sum(widths[: i + 1]) for i in range(len(widths))]
-        drawn = [quasi_normal(NODES, end)[:, end - own :] for end, own in zip(self.ends, widths, strict=True) if own]
-        self.keep(even=torch.full((NODES,), 1 / NODES).double().log())
+        n = layer.n_nodes
+        drawn = [quasi_normal(n, end)[:, end - own :] for end, own in zip(self.ends, widths, strict=True) if own]
+        self.keep(even=torch.full((n,), 1 / n).double().log())
         if drawn and not self.moments:
             self.keep(nodes=torch.cat(drawn, 1))
 
@@ -183,12 +183,21 @@ class _StackGraph(LayerGraph):
         return Mixture(self.get_buffer("even"), found)
 
 
+def _part_graph(layer: Any, at_beliefs: bool, n_nodes: int) -> LayerGraph:
+    """The graph of a layer of a stack, which says how many draws a prediction averages over."""
+    if isinstance(layer, Inducing):
+        return _InducingGraph(layer, at_beliefs)
+    return _RandomFeaturesGraph(layer, n_nodes) if isinstance(layer, RandomFeatures) else layer_graph(layer)
+
+
 def layer_graph(layer: Any, whole: bool = True) -> LayerGraph:
     """The graph of a layer; ``whole`` asks for the distribution and not only its moments, as in ``Chain.predict``."""
     if isinstance(layer, Inducing):
         return _InducingGraph(layer, False)
     if isinstance(layer, Stack):
         return _StackGraph(layer, whole)
+    if isinstance(layer, RandomFeatures):
+        return _RandomFeaturesGraph(layer, layer.n_samples)
     for kind, graph in _GRAPHS.items():
         if isinstance(layer, kind):
             return graph(layer)
@@ -198,6 +207,5 @@ def layer_graph(layer: Any, whole: bool = True) -> LayerGraph:
 _GRAPHS: dict[type, Any] = {
     Features: _FeaturesGraph,
     Grid: _GridGraph,
-    RandomFeatures: _RandomFeaturesGraph,
     SideBySide: _SideBySideGraph,
 }

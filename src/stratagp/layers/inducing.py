@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from stratagp.errors import InputError
+from stratagp.errors import InputError, UnsupportedError
 from stratagp.kernels import Kernel
 from stratagp.kernels.base import as_tensor
 from stratagp.layers.base import CovarianceName, Layer, with_jitter
@@ -123,9 +123,15 @@ class Inducing(Layer):
         """One function by Matheron's rule: a prior draw ``g`` from random features, corrected at the inducing points.
 
         f(x) = m(x) + g(x) + k(x, z) (Kzz + jitter)⁻¹ (Lv − g(z) − ε),   v ~ q,   ε ~ N(0, jitter)
+
+        Where the kernel has no random features, as over objects, rows share ``v`` alone: what inducing values leave
+        open is drawn for each row by itself, with the right variance. Equal row numbers get equal noise.
         """
         with torch.no_grad():
-            return _Function(self, generator, n_features)
+            try:
+                return _Function(self, generator, n_features)
+            except UnsupportedError:
+                return _ByRows(self, generator)
 
     def _inducing_covariance(self, dtype: torch.dtype = torch.float64) -> Float[Tensor, "*q m m"]:
         return with_jitter(in_precision(self.kernel, dtype, self.z.to(dtype)), self.jitter)
@@ -210,6 +216,27 @@ class _Function:
         mean, kxz, _ = self.prior(rows, self.z)
         values = mean + project(self.features(rows).mT, self.weights) + project(kxz.mT, self.correction)
         return values.unflatten(0, x.shape[:-1]).to(x)
+
+
+class _ByRows:
+    """Values ``m(x) + aᵀv + ε √(k(x, x) − |a|²)`` in float64, with one draw of ``v`` and an ``ε`` for each row."""
+
+    def __init__(self, layer: Inducing, generator: torch.Generator | None) -> None:
+        self.layer, self.v = copy.deepcopy(layer).double().requires_grad_(False), layer.posterior.draw(generator)
+        self.whitener = self.layer.whitener()
+        self.seed = int(torch.randint(2**31 - 1, (), generator=generator))
+
+    def __call__(self, x: Float[Tensor, "*s n d"]) -> Float[Tensor, "*s n q"]:
+        rows = x.double().flatten(0, -2)
+        prior = _Prior(self.layer.kernel, self.layer.mean)
+        with torch.no_grad():
+            mean, kxz, kdiag = prior(rows, self.layer.z)
+            a = lower_times(self.whitener, kxz.mT)
+            found = mean + project(a, self.v)
+            noise = torch.randn(x.shape[-2], len(self.v), generator=torch.Generator().manual_seed(self.seed))
+            left = (kdiag - a.square().sum(-2)).clamp_min(0).expand(len(self.v), -1).mT
+            found = found + left.sqrt() * noise.to(found).repeat(len(rows) // len(noise), 1)
+        return found.unflatten(0, x.shape[:-1]).to(x)
 
 
 def in_precision(module: nn.Module, dtype: torch.dtype, *inputs: Tensor) -> Any:

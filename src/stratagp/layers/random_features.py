@@ -113,11 +113,12 @@ class RandomFeatures(Layer):
         return self._belief(x, self.omega_at_nodes(self._count(x, count)))
 
     def omega_at_nodes(self, count: int) -> Float[Tensor, "*s f c"]:
-        """The frequencies for predictions: those drawn once, or ``count`` fixed draws."""
+        """The frequencies for predictions: those drawn once, or ``count`` fixed draws, in pairs of opposite noise."""
         if self.frequencies != "var-resampled":
             return self.omega(self.normal)
         generator = torch.Generator().manual_seed(int(self.seed))
-        return self.omega(self._resampled(count, generator))
+        half = self._resampled(-(-count // 2), generator)
+        return self.omega(torch.stack([half, -half], 1).flatten(0, 1)[:count])
 
     def omega(self, normal: Float[Tensor, "*s f c"]) -> Float[Tensor, "*s f c"]:
         """Frequencies from normal numbers: ``c z/ℓ`` of the prior, or ``η + β z``."""

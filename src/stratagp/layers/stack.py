@@ -19,8 +19,6 @@ from stratagp.linalg.quasi_random import quasi_normal
 from stratagp.types import Gaussian, Mixture
 
 PROPAGATIONS = ("samples", "moments")
-NODES = 64  # over which a prediction averages uncertain points
-
 
 Noise = Callable[[Tensor], Tensor]
 Ask = Callable[[Layer, Any], Belief]
@@ -28,11 +26,6 @@ Ask = Callable[[Layer, Any], Belief]
 
 def _plainly(layer: Layer, x: Any) -> Belief:
     return layer(x)
-
-
-def _at_nodes(layer: Layer, x: Any) -> Belief:
-    """The belief of a layer, without fresh randomness."""
-    return layer.at_nodes(x, NODES) if isinstance(layer, RandomFeatures) else layer(x)
 
 
 class Stack(Layer):
@@ -48,6 +41,7 @@ class Stack(Layer):
         propagate: "samples" or "moments".
         n_samples: samples of each row in training.
         generator: the source of samples.
+        n_nodes: fixed samples of each row that a prediction averages over.
         feed_from: the number of layers before the values that each later layer sees again, as columns after those of
             its own input: 0 for the points themselves; None to feed nothing forward.
 
@@ -65,21 +59,23 @@ class Stack(Layer):
         n_samples: int = 1,
         generator: torch.Generator | None = None,
         feed_from: int | None = None,
+        n_nodes: int = 64,
     ) -> None:
         super().__init__()
         if not layers:
             raise InputError("a Stack needs at least one layer")
         if propagate not in PROPAGATIONS:
             raise InputError(f"propagate must be one of {', '.join(PROPAGATIONS)}, got {propagate!r}")
-        if n_samples < 1:
-            raise InputError(f"n_samples must be at least 1, got {n_samples}")
+        for name, count in {"n_samples": n_samples, "n_nodes": n_nodes}.items():
+            if count < 1:
+                raise InputError(f"{name} must be at least 1, got {count}")
         if feed_from is not None and not (0 <= feed_from < len(layers) and propagate == "samples"):
             raise InputError(
                 f"feed_from must be at least 0 and below {len(layers)}, the number of layers, with "
                 f"propagate='samples', got feed_from={feed_from} and propagate={propagate!r}"
             )
         self.layers, self.feed_from = nn.ModuleList(layers), feed_from
-        self.propagate, self.n_samples, self.generator = propagate, n_samples, generator
+        self.propagate, self.n_samples, self.generator, self.n_nodes = propagate, n_samples, generator, n_nodes
 
     def forward(self, x: Any) -> Belief:
         """The belief of the last layer: ``n q``, or ``s n q`` if hidden layers are sampled."""
@@ -94,12 +90,12 @@ class Stack(Layer):
 
         The same in each call, and more than the moments that :meth:`forward` may return.
         """
-        belief = _at_nodes(self.sequence[-1], self._hidden(x, "samples", _Nodes(), _at_nodes))
+        belief = self._at_nodes(self.sequence[-1], self._hidden(x, "samples", _Nodes(self.n_nodes), self._at_nodes))
         if isinstance(belief, Tensor):
             return belief
         parts, log_weights = (belief.parts, belief.log_weights) if isinstance(belief, Mixture) else (belief, None)
         if parts.mean.dim() == (3 if log_weights is None else 4):
-            even = -math.log(NODES) + parts.mean.new_zeros(NODES)
+            even = -math.log(self.n_nodes) + parts.mean.new_zeros(self.n_nodes)
             if log_weights is None:
                 return Mixture(even, parts)
             return Mixture((log_weights[:, None] + even).flatten(), Gaussian(*(part.flatten(0, 1) for part in parts)))
@@ -113,6 +109,10 @@ class Stack(Layer):
         """One function of each layer, one after another."""
         functions = [layer.draw(generator) for layer in self.sequence]
         return lambda x: functions[-1](self.through(functions[:-1], x))
+
+    def _at_nodes(self, layer: Layer, x: Any) -> Belief:
+        """The belief of a layer, without fresh randomness."""
+        return layer.at_nodes(x, self.n_nodes) if isinstance(layer, RandomFeatures) else layer(x)
 
     def _hidden(self, x: Any, propagate: str, noise: Noise, ask: Ask = _plainly) -> Any:
         def seen(layer: Layer, x: Any) -> Any:
@@ -159,9 +159,9 @@ class _Nodes:
     Sequences that differ only in their scrambling would be correlated.
     """
 
-    def __init__(self) -> None:
-        self.used = 0
+    def __init__(self, count: int) -> None:
+        self.count, self.used = count, 0
 
     def __call__(self, like: Tensor) -> Tensor:
         start, self.used = self.used, self.used + like.shape[-1]
-        return quasi_normal(NODES, self.used)[:, start:].to(like)[:, None]
+        return quasi_normal(self.count, self.used)[:, start:].to(like)[:, None]

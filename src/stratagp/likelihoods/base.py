@@ -23,7 +23,8 @@ from stratagp.types import Gaussian, Mixture
 
 _BISECTIONS = 50
 _LINE, _SHORT_LINE = 257, 33  # points of a fine grid
-_MANY, _FEW = 32, 64  # beliefs per row that will be averaged, and the nodes that each then needs
+_MANY, _FEW = 32, 64  # beliefs per row that will be averaged, and the nodes that each then needs at most
+_LEAST, _ALL = 4, 64 * 64  # nodes that each needs at least, and that all need together
 _DOUBLINGS = 60
 
 
@@ -181,9 +182,10 @@ def at_nodes(
     if dim <= 2 or lead.numel() < _MANY:
         points, log_weights = nodes(dim, q.mean)
         return q.sample(points.reshape(len(points), *[1] * (q.mean.dim() - 1), -1)), log_weights
-    points, log_weights = nodes(dim, q.mean, _FEW * lead.numel())
-    blocks = points.reshape(*lead, _FEW, 1, dim).movedim(-3, 0)  # each run of consecutive points fills space evenly
-    return q.sample(blocks), log_weights[:_FEW] + math.log(lead.numel())
+    few = min(_FEW, max(_LEAST, _ALL // lead.numel()))
+    points, log_weights = nodes(dim, q.mean, few * lead.numel())
+    blocks = points.reshape(*lead, few, 1, dim).movedim(-3, 0)  # each run of consecutive points fills space evenly
+    return q.sample(blocks), log_weights[:few] + math.log(lead.numel())
 
 
 def on_a_line(q: Gaussian) -> tuple[Float[Tensor, "k *s n q"], Float[Tensor, " k"]]:

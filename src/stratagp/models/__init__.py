@@ -20,6 +20,8 @@ from stratagp.models.heteroscedastic import HeteroscedasticPosterior as Heterosc
 from stratagp.models.latent_vecchia import LatentPosterior as LatentPosterior
 from stratagp.models.latent_vecchia import VecchiaLatentGP as VecchiaLatentGP
 from stratagp.models.process import Process as Process
+from stratagp.models.sampled_classes import SampledClasses as SampledClasses
+from stratagp.models.sampled_classes import sample_classes as sample_classes
 from stratagp.models.sobol import SobolIndices as SobolIndices
 from stratagp.models.sobol import sobol_indices as sobol_indices
 from stratagp.models.sparse import SparseGP as SparseGP

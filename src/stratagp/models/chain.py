@@ -26,7 +26,8 @@ from stratagp.training.batches import Streamed
 from stratagp.training.loop import History, rows, train
 from stratagp.types import Gaussian, Mixture, NumbersLike, PointsLike
 
-_ROWS, _DEEP_ROWS = 1024, 128  # predicted at once; in a stack each has many hidden values
+_ROWS = 1024  # predicted at once
+_DEEP_ROWS = 128 * 64  # rows and hidden values of each that a stack predicts at once
 
 
 class Chain(Parameterised):
@@ -189,8 +190,10 @@ class Chain(Parameterised):
             self.train(training)
 
     def _rows_at_once(self, whole: bool) -> int:
-        deep = isinstance(self.layer, Stack) and self.layer.is_uncertain
-        return _DEEP_ROWS if deep and (whole or self.layer.propagate == "samples") else _ROWS
+        if not (isinstance(self.layer, Stack) and self.layer.is_uncertain):
+            return _ROWS
+        by_samples = whole or self.layer.propagate == "samples"
+        return min(_ROWS, max(1, _DEEP_ROWS // self.layer.n_nodes)) if by_samples else _ROWS
 
     @property
     def _device(self) -> torch.device:

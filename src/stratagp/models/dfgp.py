@@ -59,6 +59,7 @@ def hidden_layer(
     generator: torch.Generator | None = None,
     given_points: Sequence[Float[Tensor, "m d"] | None] | None = None,
     stretch: Float[Tensor, " d"] | float = 1.0,
+    learn_points: bool = True,
 ) -> Inducing:
     """Sparse processes that start at ``targets``, one for each column, with random rows as inducing points.
 
@@ -68,6 +69,7 @@ def hidden_layer(
         n_inducing: the number of inducing points of each process.
         given_points: the inducing points of each process; None for random rows.
         stretch: a factor on the columns when they decide the start values of kernels.
+        learn_points: whether inducing points move in training.
 
     The belief about inducing values is a point until :func:`widen` makes it a Gaussian.
 
@@ -87,7 +89,7 @@ def hidden_layer(
     started = [_started(own, stretch * x if points is None else points) for own, points in seen]
     kernel = started[0].replicate(functions) if alike else Separate(started)
     picked = [x[torch.randperm(len(x), generator=generator)[:m]] if own is None else _as_many(own, m) for own in fixed]
-    z = real(torch.stack(picked), name="z", unit=spreads(x))
+    z = real(torch.stack(picked), trainable=learn_points, name="z", unit=spreads(x))
     layer = Inducing(kernel, z, Delta(m, functions))
     start_at(layer, x, targets)
     return layer

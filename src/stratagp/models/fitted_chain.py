@@ -13,8 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import InputError
+from stratagp.kernels.objects.anchors import Anchored
 from stratagp.likelihoods import Likelihood
-from stratagp.linalg.quasi_random import quasi_normal
 from stratagp.models.chain import Chain, joined
 from stratagp.models.fitted import Fitted
 from stratagp.models.fitted_process import TargetPosterior, normal_draws
@@ -27,7 +27,6 @@ from stratagp.training.lbfgs import Result
 from stratagp.training.loop import History
 from stratagp.types import Gaussian, PointsLike
 
-_NODES = 256  # at which moments of probabilities are taken
 _JOINT = 2000  # rows up to which draws are from the joint covariance
 
 
@@ -134,9 +133,12 @@ class ChainModel(Fitted):
 
     @property
     def _is_gaussian_process(self) -> bool:
+        """Whether the joint covariance of new rows is known."""
         layer = self.chain.layer
         plain = isinstance(self.chain, StochasticGP) and isinstance(layer.posterior, FullGaussian)
-        return plain and self.chain.observed.is_gaussian
+        if not plain or not self.chain.observed.is_gaussian:
+            return False
+        return not any(isinstance(part, Anchored) for part in layer.modules())  # which know no two new objects together
 
     def targets(self) -> list[TargetPosterior]:
         """The posterior of each of several independent targets."""
@@ -146,7 +148,10 @@ class ChainModel(Fitted):
         return [TargetPosterior(OneFunction(self.chain, j), noise) for j, noise in enumerate(noises)]
 
     def draw(self, x: Any, n_samples: int, of: str, generator: torch.Generator) -> Float[np.ndarray, "s n q"]:
-        """Whole functions, and observations of them; of many rows or deep models by random features."""
+        """Whole functions, and observations of them; of many rows or deep models by random features.
+
+        Objects share the inducing values and have what these leave open for themselves.
+        """
         chain = self.chain
         x = x.to(next(chain.parameters()).device)
         with torch.no_grad():
@@ -161,24 +166,8 @@ class ChainModel(Fitted):
                 return as_numpy(chain.observed.latent(Gaussian(functions, zero)).mean)
             return np.stack([as_numpy(chain.likelihood.sample(f, generator)) for f in functions])
 
-    def class_scores(self, x: PointsLike) -> Gaussian:
-        """Mean and variance of the score of each class; ``−f`` beside ``f`` where two classes have one."""
-        self._refuse_ordered()
-        belief = self.chain.observed.latent(self.chain.marginals(x))
-        if belief.mean.shape[1] > 1:
-            return belief
-        return Gaussian(torch.cat([-belief.mean, belief.mean], 1), belief.var.expand(-1, 2))
-
-    def class_moments(self, x: PointsLike) -> Gaussian:
-        """Mean and variance of the probability of each class, over the latent functions."""
-        self._refuse_ordered()
-        belief = self.chain.marginals(x)
-        nodes = quasi_normal(_NODES, belief.mean.shape[1]).to(belief.mean)[:, None]
-        with torch.no_grad():
-            drawn = self.chain.observed.moments(belief.sample(nodes)).mean
-        drawn = torch.cat([1 - drawn, drawn], -1) if drawn.shape[-1] == 1 else drawn
-        return Gaussian(drawn.mean(0), drawn.var(0))
-
-    def _refuse_ordered(self) -> None:
-        if self.observed.ordered:
-            raise InputError("certainty compares scores of classes, but an ordinal likelihood has one for all")
+    def class_moments(self, x: PointsLike) -> tuple[Float[np.ndarray, "n c"], Float[np.ndarray, "n c"]]:
+        """Mean and variance of the probability of each class, over all that is uncertain behind it."""
+        found = [observed.class_moments for observed in self.chain.observations(x)]
+        mean, var = (np.concatenate(part) for part in zip(*found, strict=True))
+        return mean, var

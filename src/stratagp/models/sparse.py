@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -12,15 +12,17 @@ from torch import Tensor, nn
 
 from stratagp.errors import InputError
 from stratagp.kernels import Kernel
+from stratagp.linalg import cholesky
 from stratagp.linalg.gram import CHUNK, whiten
 from stratagp.means import Mean, Zero
 from stratagp.models.data_checks import check_data, check_points, row_noise
-from stratagp.objectives.collapsed import check_inducing, fitc, fitc_noise, project, sgpr, upper_bound
+from stratagp.objectives.collapsed import Projection, check_inducing, fitc, fitc_noise, project, sgpr, upper_bound
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value, positive, real
 from stratagp.types import Gaussian, NumbersLike, PointsLike
 
 _BOUNDS = {"sgpr": sgpr, "fitc": fitc}
+_ROUNDING = 1e-8  # of sums over rows, relative to the largest
 
 
 class SparseGP(Parameterised):
@@ -80,14 +82,18 @@ class SparseGP(Parameterised):
 
     def condition(self, x: PointsLike, y: NumbersLike, noise: NumbersLike | None = None) -> SparsePosterior:
         """The process given the observations, with the optimal Gaussian belief about the inducing values."""
-        x, y = self._check(x, y)
         with torch.no_grad():
-            noise = row_noise(self, y, noise)
-            if self.bound == "fitc":
-                noise = fitc_noise(self.kernel, self.z, noise, x, self.chunk)
-            seen = project(self.kernel, self.z, noise, x, y - self.mean(x), self.chunk)
+            seen = self.projection(x, y, noise)
             alpha = torch.linalg.solve_triangular(seen.inner, seen.b[:, None], upper=False).squeeze(-1)
             return SparsePosterior(copy.deepcopy(self), self.z.clone(), seen.factor, seen.inner, alpha)
+
+    def projection(self, x: PointsLike, y: NumbersLike, noise: NumbersLike | None = None) -> Projection:
+        """The observations as the inducing points see them."""
+        x, y = self._check(x, y)
+        level = row_noise(self, y, noise)
+        if self.bound == "fitc":
+            level = fitc_noise(self.kernel, self.z, level, x, self.chunk)
+        return project(self.kernel, self.z, level, x, y - self.mean(x), self.chunk)
 
     def _check(self, x: Any, y: Any) -> tuple[Tensor, Tensor]:
         x, y = check_data(self.kernel, x, y)
@@ -104,6 +110,13 @@ class SparsePosterior:
     >>> posterior = SparseGP(k.RBF(), x[::10], noise=1e-2).condition(x, x.sin().squeeze())
     >>> posterior.marginals(x[:3]).var.shape
     torch.Size([3, 1])
+
+    Rows may come and go, each at O(m²), and O(m³) each time, however many there were before:
+
+    >>> some = posterior.without(x[:20], x[:20].sin().squeeze())
+    >>> again = some.condition(x[:20], x[:20].sin().squeeze())
+    >>> bool((again.mean(x) - posterior.mean(x)).abs().max() < 1e-6)
+    True
     """
 
     prior: SparseGP
@@ -139,6 +152,28 @@ class SparsePosterior:
         with torch.no_grad():
             a, b = (whiten(kernel(rows, self.z), self.factor) for rows in (left, right))
             return kernel(left, right) - a @ b.mT + whiten(a, self.inner) @ whiten(b, self.inner).mT
+
+    def condition(self, x: PointsLike, y: NumbersLike, noise: NumbersLike | None = None) -> SparsePosterior:
+        """The process given more rows too: the same as conditioning on all rows at once."""
+        return self._with(x, y, noise, 1)
+
+    def without(self, x: PointsLike, y: NumbersLike, noise: NumbersLike | None = None) -> SparsePosterior:
+        """The process without some of the rows that it was given, with the same noise."""
+        return self._with(x, y, noise, -1)
+
+    def _with(self, x: Any, y: Any, noise: Any, sign: int) -> SparsePosterior:
+        """The sums over all rows, with those of some rows added or taken away."""
+        eye = torch.eye(len(self.z), dtype=self.inner.dtype, device=self.inner.device)
+        with torch.no_grad():
+            seen = self.prior.projection(x, y, noise)
+            c = self.inner @ self.inner.mT + sign * (seen.inner @ seen.inner.mT - eye)
+            least = float(torch.linalg.eigvalsh(c)[0]) if sign < 0 else 1.0
+            if least < 1 - _ROUNDING * float(c.diagonal().max()):
+                raise InputError("some of these rows were not given before: take away rows as they were given")
+            inner = cholesky(c, "I + B")
+            b = self.inner @ self.alpha + sign * seen.b
+            alpha = torch.linalg.solve_triangular(inner, b[:, None], upper=False).squeeze(-1)
+            return replace(self, inner=inner, alpha=alpha)
 
     def _chunk(self, x: Tensor) -> tuple[Tensor, Tensor]:
         a = whiten(self.prior.kernel(x, self.z), self.factor)

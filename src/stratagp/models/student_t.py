@@ -35,7 +35,7 @@ class StudentTProcess(Parameterised):
 
     Arguments:
         kernel, mean, noise: as in :class:`ExactGP`; the noise scales with the process.
-        dof: degrees of freedom ν > 2, learnt with the rest; for large ν the process is Gaussian.
+        dof: degrees of freedom ν > 2, learnt unless given as a fixed parameter; for large ν the process is Gaussian.
 
     >>> from stratagp import kernels as k
     >>> x = torch.linspace(0, 6, 20, dtype=torch.float64)[:, None]

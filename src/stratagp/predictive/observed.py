@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.likelihoods import Likelihood
+from stratagp.likelihoods.base import at_nodes
 from stratagp.objectives.predictive_bound import log_predictive_of
 from stratagp.predictive.base import Predictive
 from stratagp.predictive.location_scale import LocationScale
@@ -91,6 +92,19 @@ class Observed(Predictive):
                 return _numbers(self.likelihood.probabilities(belief))
             weights = belief.log_weights.exp()
             return _numbers(torch.tensordot(weights, self.likelihood.probabilities(belief.parts), 1))
+
+    @property
+    def class_moments(self) -> tuple[Float[np.ndarray, "n c"], Float[np.ndarray, "n c"]]:
+        """Mean and variance of the probability of each class, over the functions and the hidden values before them."""
+        belief = self.belief
+        mixture = belief if isinstance(belief, Mixture) else Mixture(belief.mean.new_zeros(1), _stacked(belief))
+        with torch.no_grad():
+            f, log_weights = at_nodes(mixture.parts)
+            each = self.likelihood.moments(f).mean
+            each = torch.cat([1 - each, each], -1) if each.shape[-1] == 1 else each
+            weights = (log_weights.exp()[:, None] * mixture.log_weights.exp()).to(each)
+            mean = torch.tensordot(weights, each, 2)
+            return _numbers(mean), _numbers(torch.tensordot(weights, (each - mean).square(), 2))
 
     @property
     def latent(self) -> LocationScale:

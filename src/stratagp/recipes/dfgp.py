@@ -6,6 +6,7 @@ import copy
 import math
 import warnings
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
@@ -34,7 +35,7 @@ from stratagp.recipes.base import Data, FitContext, Recipe, Rows
 from stratagp.recipes.batches import Batches, as_numbers, outputs_of, refuse_bad_targets
 from stratagp.recipes.choose import is_collapsed
 from stratagp.recipes.exact import learnt_noise
-from stratagp.recipes.options import BatchOptions, Whole, WholeOrZero
+from stratagp.recipes.options import BatchOptions, NotNegative, Whole, WholeOrZero
 from stratagp.training.lbfgs import Result, maximise
 from stratagp.training.loop import History
 from stratagp.training.progress import log
@@ -63,10 +64,13 @@ class DFGPOptions(BatchOptions):
     n_inducing: Whole = 50
     n_layers: Whole = 2
     hidden: Literal["gaussian", "point"] = "gaussian"
+    hidden_points: Literal["learnt", "fixed"] = "learnt"
+    hidden_start: Literal["components", "targets"] = "components"
     n_starts: Whole | None = None
     inference: Literal["auto", "collapsed", "batches"] = "auto"
     propagate: Literal["auto", "samples", "moments"] = "auto"
     n_samples: Whole = 5
+    prediction_samples: Whole = 64
     max_iterations: WholeOrZero = 400
 
     def _check(self) -> None:
@@ -76,6 +80,19 @@ class DFGPOptions(BatchOptions):
             raise InputError(f"n_layers must be a whole number of at least 2, got {self.n_layers!r}")
         if self.inference == "collapsed" and (self.validation or self.propagate == "samples"):
             raise InputError("inference='collapsed' is in closed form: leave out validation, and propagate='samples'")
+
+
+@dataclass(eq=False, repr=False)
+class DFGPClassOptions(DFGPOptions):
+    """Options of deep feed-forward processes of classes; :class:`~stratagp.DFGPClassifier` tells what they mean."""
+
+    _: KW_ONLY
+    beta: NotNegative = 0.0
+
+    def _check(self) -> None:
+        super()._check()
+        if self.beta and self.propagate != "moments":
+            raise InputError("beta belongs to the bound by moments: also give propagate='moments'")
 
 
 class Start(NamedTuple):
@@ -135,6 +152,7 @@ class DFGPRecipe(Recipe):
             if any(history.ending == "interrupted" for history in found[-1].histories):
                 break
         best = max(found, key=lambda one: -math.inf if math.isnan(one.bound) else one.bound)
+        best.chain.layer.n_nodes = options.prediction_samples
         if best.result is not None and not best.result.converged and options.max_iterations:
             log.warning("training ended before the bound stopped rising: %s", best.result.message)
         bounds = [one.bound for one in found]
@@ -143,7 +161,7 @@ class DFGPRecipe(Recipe):
     def _start(
         self, rows: Rows, data: Data, number: int, collapsed: bool, context: FitContext, generator: torch.Generator
     ) -> Start:
-        """Layers of hidden processes, each started at linear functions of the rows that it sees.
+        """Layers of hidden processes, each started at linear functions of the rows that it sees, or at the targets.
 
         Without views the second start follows what a shallow process finds relevant; all have inducing rows of their
         own. Steps of batches leave the hidden processes near where they start: these are then nearly linear.
@@ -152,27 +170,27 @@ class DFGPRecipe(Recipe):
         kernel = RBF(ard=True) if options.kernel is None else copy.deepcopy(options.kernel)
         views = None if rows.views is None else rows.views.views
         relevant, stretch = None, 1.0 if collapsed and views is None else _NEARLY_LINEAR
-        points = None
+        points, y, at_targets = None, as_numbers(data.y, rows.n_classes), options.hidden_start == "targets"
         if views is None or rows.views is None:
             kernels: Any = rows.bind(kernel, kernel)
             width = min(data.x.shape[1], _MOST_HIDDEN) if options.n_hidden is None else options.n_hidden
             if number == 1:
-                relevant = relevant_stretch(data.x, as_numbers(data.y, rows.n_classes), generator)
-            targets = principal_targets(data.x, width, relevant)
+                relevant = relevant_stretch(data.x, y, generator)
+            targets = principal_targets(y, width) if at_targets else principal_targets(data.x, width, relevant)
         else:
             if options.n_hidden not in (None, len(views)):
                 raise InputError(f"n_hidden is for one table: each of {len(views)} views has one process")
-            kernels, y = rows.views.kernels(kernel, data.x.shape[1]), as_numbers(data.y, rows.n_classes)
+            kernels = rows.views.kernels(kernel, data.x.shape[1])
             seen = [data.x[:, rows.views.features(name)] for name in views]
-            targets = torch.cat([linear_targets(x, y) for x in seen], 1)
+            targets = torch.cat([principal_targets(y, 1) if at_targets else linear_targets(x, y) for x in seen], 1)
             points = rows.views.anchor_points(data.x.shape[1]) or None
         stretches = stretch if relevant is None else stretch * relevant
-        m = options.n_inducing
-        layers: list[Layer] = [hidden_layer(data.x, targets, kernels, m, generator, points, stretches)]
+        m, moves = options.n_inducing, options.hidden_points == "learnt"
+        layers: list[Layer] = [hidden_layer(data.x, targets, kernels, m, generator, points, stretches, moves)]
         for _ in range(options.n_layers - 2):
             with torch.no_grad():
                 h = stacked(layers)(data.x).mean
-            layers.append(hidden_layer(h, h, RBF(ard=h.shape[1]), m, generator))
+            layers.append(hidden_layer(h, h, RBF(ard=h.shape[1]), m, generator, learn_points=moves))
         return Start(stacked(layers), output_kernel(options.output_kernel, targets.shape[1]), data.x)
 
     def _in_closed_form(self, start: Start, data: Data, likelihood: Likelihood, context: FitContext) -> Trained:
@@ -184,10 +202,11 @@ class DFGPRecipe(Recipe):
         penalty = model.log_prior if model.has_priors else lambda: 0.0
         data = data.to(context.device)
         evaluations = 0
-        for phase, share in enumerate(self._phases(options.max_iterations)):
+        phases = self._phases(options.max_iterations)
+        for phase, share in enumerate(phases):
             if phase:
                 widen(start.below)
-            elif not share:
+            elif not share and len(phases) > 1:
                 continue
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # the limit is how long training lasts
@@ -209,6 +228,7 @@ class DFGPRecipe(Recipe):
         options, gaussian = self.options, likelihood.is_gaussian
         moments = options.propagate == "moments" or (options.propagate == "auto" and gaussian)
         by_curvature = moments and bool(batches.rows.n_classes)
+        beta = options.beta if isinstance(options, DFGPClassOptions) else 0.0
         chain = dfgp_chain(
             start.below,
             start.above,
@@ -231,7 +251,7 @@ class DFGPRecipe(Recipe):
                 continue
             history = chain.fit(
                 *batches.source,
-                curvature_bound if by_curvature else elbo,
+                partial(curvature_bound, beta=beta) if by_curvature else elbo,
                 natural=[chain.layer.layers[-1].posterior] if moments and gaussian else False,
                 penalty=chain.log_prior if chain.has_priors else None,
                 epochs=share,

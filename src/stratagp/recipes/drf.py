@@ -10,7 +10,7 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.kernels import RBF, Kernel
-from stratagp.layers import Inducing, SideBySide
+from stratagp.layers import Inducing, SideBySide, Stack
 from stratagp.likelihoods import Likelihood, Sampled
 from stratagp.models.chain import Chain
 from stratagp.models.fitted_chain import ChainModel
@@ -40,10 +40,16 @@ class FeatureOptions(BatchOptions):
     draws: Literal["independent", "orthogonal", "quasi"] = "orthogonal"
     feed_forward: bool = True
     n_samples: Whole = 5
+    prediction_samples: Whole | None = None
     frequencies_after: ShareOfAll = 0.0
     hyperparameters_after: ShareOfAll = 0.0
     batch_size: Whole = 256
     rate: Positive = 0.01
+
+    @property
+    def n_nodes(self) -> int:
+        """Samples that predictions average over: frequencies have many dimensions, hidden values few."""
+        return self.prediction_samples or (256 if self.frequencies == "var-resampled" else 64)
 
     def layers(self) -> dict[str, Any]:
         """Arguments of :func:`~stratagp.models.gp_drf.drf` and :func:`~stratagp.models.gp_drf.gp_drf`."""
@@ -112,6 +118,8 @@ class DRFRecipe(Recipe):
         if likelihood.several_scores:
             samples = _SOFTMAX_SAMPLES if options.n_layers else max(_SINGLE_SAMPLES, options.n_samples)
             chain.likelihood = Sampled(likelihood, samples, generator)
+        if isinstance(chain.layer, Stack):
+            chain.layer.n_nodes = options.n_nodes
         model = ChainModel(chain.to(context.device), batches.data)
         model.histories = fit_drf(
             chain,

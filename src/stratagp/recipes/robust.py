@@ -16,6 +16,8 @@ from stratagp.recipes.processes import fit_process
 from stratagp.recipes.search import Search
 from stratagp.training.start import start_from_data
 
+_START = 5.0  # of degrees of freedom that are learnt
+
 
 @dataclass(frozen=True)
 class HeteroscedasticRecipe(Recipe):
@@ -42,18 +44,19 @@ class HeteroscedasticRecipe(Recipe):
 
 @dataclass(frozen=True)
 class StudentTRecipe(Recipe):
-    """Learn a Student-t process whose degrees of freedom start at ``dof``.
+    """Learn a Student-t process with ``dof`` degrees of freedom, which are learnt too where they are left out.
 
     Rows with filled inputs count as complete: the scale of the process tells how wrong they are.
     """
 
     kernel: Kernel
-    dof: float = 5.0
+    dof: float | None = None
     mean: Any = None
     search: Search = field(default_factory=Search)
 
     def fit(self, rows: Rows, context: FitContext) -> StudentTModel:
         """Start from the data, climb, condition."""
         kernel = start_from_data(self.kernel, rows.data.x, rows.data.y[:, 0])
-        prior = StudentTProcess(kernel, copy.deepcopy(self.mean), learnt_noise(), self.dof)
+        prior = StudentTProcess(kernel, copy.deepcopy(self.mean), learnt_noise(), self.dof or _START)
+        prior.parameter("dof").raw.requires_grad_(self.dof is None)
         return fit_process(StudentTModel(prior, rows.data), self.search, Rows(rows.data), context)

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from stratagp.errors import InputError, UnsupportedError
+from stratagp.errors import InputError
 from stratagp.kernels.base import Kernel
 from stratagp.kernels.objects.base import KernelCache, ObjectKernel
 from stratagp.linalg.pivoted import pivoted_rows
@@ -67,13 +67,6 @@ class Anchored(Kernel):
         own = self._points(x, "x")[..., 1].detach()
         own = torch.ones_like(own) if self.base.normalise else own
         return (self.base.variance * own[..., None]).squeeze(-1)
-
-    def random_features(self, n_features: int, dim: int, generator: torch.Generator | None = None) -> Any:
-        """There are none: how two objects vary together is known only through the anchors."""
-        raise UnsupportedError(
-            "whole functions of objects cannot be drawn, because only their similarities to anchors are known: ask for "
-            "predict_quantiles, predict_interval or log_density instead of sample_y"
-        )
 
     def describe(self) -> str:
         """As the base: how it comes by similarities is nothing to read about."""
