@@ -66,7 +66,12 @@ def hold_out(
         X, X_test, y, y_test = train_test_split(X, y, test_size=test, random_state=seed, stratify=labels)
     except ValueError as error:
         raise InputError(f"--test {test} cannot hold out a part of {len(y)} rows: {error}") from None
-    parts = _moved(Parts(X, y, X_test, y_test, np.arange(len(y)), categories, of_classes), console)
+    return settled(Parts(X, y, X_test, y_test, np.arange(len(y)), categories, of_classes), seed, console)
+
+
+def settled(parts: Parts, seed: int, console: Console) -> Parts:
+    """Parts whose test rows the training rows can answer, with an order in which training rows are drawn."""
+    parts = _moved(parts, console)
     return replace(parts, rank=_rank(parts, seed))
 
 

@@ -79,7 +79,7 @@ def plan(way: str, n: int, budget: Budget, usual: int, trial: Trial, vecchia: bo
     else:
         found = _rows(way, n, seconds, trial, vecchia)
     rows, epochs = found.budget.rows or budget.rows, found.budget.epochs or budget.epochs
-    reason = found.reason and f"{found.reason} the time limit of {seconds:g} s"
+    reason = found.reason and f"{found.reason} the time limit"
     return Plan(found.way, Budget(rows, epochs), reason)
 
 
