@@ -12,8 +12,10 @@ from functools import partial
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 
+import stratagp
 from stratagp.cli import main
 from stratagp.cli.commands import info
 from stratagp.cli.program import COMMANDS
@@ -98,8 +100,11 @@ def test_a_signal_while_training_is_130(tmp_path):
             run.kill()
     # Python ends itself by the signal where it came while a text was executed, whoever caught it: a shell says 130 too.
     assert run.returncode in (130, -signal.SIGINT), rest
-    assert rest.endswith("error: interrupted\n")
-    assert not (tmp_path / "many-model").exists()
+    kept = "not scored; saved: the model of 1,600 rows (interrupted); in many-model"
+    assert rest.endswith(f"error: interrupted: {kept}\n")
+    X = table(5)[["size", "town"]]
+    assert np.isfinite(stratagp.load(tmp_path / "many-model").predict(X)).all()
+    assert json.loads((tmp_path / "many-model" / "table.json").read_text())["about"]["metrics"] == {}
 
 
 def test_pipes_see_results_alone(houses, tmp_path):

@@ -155,7 +155,7 @@ def _learnt(ready: Prepared, settings: Settings, tests: list[Parts], console: Co
             with training(model, console):
                 model.fit(as_inputs(parts.X, ready.choice), parts.y, **_checkpoint(settings, number - 1))
         except KeyboardInterrupt:
-            if settings.checkpoint is not None:
+            if settings.checkpoint is not None and any(Path(settings.checkpoint).rglob("stage-*")):
                 raise Interrupted(f"the state is in {settings.checkpoint}: the same command goes on from it") from None
             if not hasattr(model, "fitted_") and not models:
                 raise Interrupted("nothing was saved") from None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 import stratagp
+from stratagp.cli.learnt_values import learnt_by
 from stratagp.cli.models import Choice
 from stratagp.cli.output import Console, plain
 from stratagp.cli.scores import Gains, Scores, as_table
@@ -139,7 +140,14 @@ class Fitted:
             "metrics": self.scores,
             "baselines": self.baselines,
             "assumptions": self.assumed,
+            "learnt": self._learnt(),
         }
+
+    def _learnt(self) -> dict[str, Any]:
+        try:
+            return learnt_by(self.model)
+        except Exception as error:  # the model is worth more than a look at it
+            return {"failed": f"{type(error).__name__} {error}"}
 
     def _report(self, out: Path, console: Console, verdict: Verdict | None) -> str | None:
         """Write the report about held-out rows; None, and a remark or warning, if there are none or it fails."""
@@ -202,11 +210,17 @@ class Learnt:
     about: dict[str, Any]
     written: bool = False
 
-    def rows(self, file: str, form: Format, console: Console) -> tuple[Inputs, DataFrame]:
-        """The inputs in a file, and the table itself."""
+    def rows(
+        self, file: str, form: Format, console: Console, keep: Sequence[str] = ()
+    ) -> tuple[Inputs, DataFrame, DataFrame]:
+        """The inputs in a file, the table itself, and the columns to keep as the file writes them."""
+        table, name = TableFile(file, form), shown_name(file)
         texts = [each.name for each in self.schema.fields if each.kind in WRITTEN]
-        frame = TableFile(file, form).read([*texts, self.target] if self.written else texts)
-        return self.inputs(frame, shown_name(file), console), frame
+        frame = table.read([*texts, self.target] if self.written else texts)
+        picked = [pick(frame, each, name) for each in keep]
+        known = {each.name for each in self.schema.fields}
+        X = self.inputs(frame.drop(columns=[each for each in keep if each not in known]), name, console)
+        return X, frame, table.as_written(frame, keep)[[each.name for each in picked]]
 
     def inputs(self, frame: DataFrame, name: str, console: Console) -> Inputs:
         """The inputs in a table that has been read."""

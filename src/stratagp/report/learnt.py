@@ -49,7 +49,7 @@ def describe(model: BaseEstimator, inputs: InputSummary, rows: int) -> dict[str,
     Lengthscales are in the units of the columns; the noise is a standard deviation in the unit of the target.
     """
     own = inner(model)
-    table = _table(own, rows)
+    table = learnt_table(own, with_errors=rows <= _MOST_ROWS)
     try:
         kernel = str(own.kernel_)
         kernel = kernel if len(kernel) <= _LONGEST else f"{kernel[: _LONGEST - 1]}…"
@@ -98,11 +98,11 @@ def histories(model: BaseEstimator) -> list[dict[str, Any]]:
     return found
 
 
-def _table(model: BaseEstimator, rows: int) -> list[Hyperparameter]:
-    """Learnt values; with standard errors if these are known already, or quick to compute."""
+def learnt_table(model: BaseEstimator, with_errors: bool) -> list[Hyperparameter]:
+    """Learnt values; with standard errors if these are wanted, or known already."""
     if not isinstance(model, Estimator) or isinstance(model, Stacked):
         return []
-    if rows > _MOST_ROWS and "hyperparameters_" not in vars(model):
+    if not with_errors and "hyperparameters_" not in vars(model):
         model = copy.copy(model)
         model.fitted_ = copy.copy(model.fitted_)
         model.fitted_.learnt = None  # the score, whose curvature gives standard errors

@@ -71,7 +71,7 @@ def known_rows(
     learnt: Learnt, file: str, form: Format, drop_missing: bool, console: Console
 ) -> tuple[Inputs, np.ndarray]:
     """Inputs and targets of a file; other rows are an error, or left out with ``drop_missing``."""
-    X, frame = learnt.rows(file, form, console)
+    X, frame, _ = learnt.rows(file, form, console)
     found = _known(learnt, X, frame, file, drop_missing)
     _tell([found], file, console)
     return found.X, found.y
