@@ -30,7 +30,7 @@ _ENDINGS = (".csv", ".parquet")
               help="Leave the prediction empty for rows that lack inputs or have unknown categories; without this, "
               "such rows are an error.")  # fmt: skip
 @click.option("--keep", multiple=True, metavar="COLUMN",
-              help="A column of FILE, such as a key, to write before predictions. Repeatable; not for folders.")  # fmt: skip
+              help="A column of FILE, such as a key, to write first. Repeatable; not for folders.")  # fmt: skip
 @format_options
 def command(
     console: Console,
