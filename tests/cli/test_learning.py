@@ -11,6 +11,7 @@ from sklearn.model_selection import KFold, train_test_split
 
 import stratagp
 from stratagp import GPRegressor
+from stratagp.cli import learning
 from stratagp.cli.scores import Said
 from stratagp.report import words
 from tests.cli.conftest import table
@@ -135,3 +136,27 @@ def test_log_losses_of_classes_said_to_be_impossible_are_finite():
     classes = np.array(["a", "b"])
     said = Said(np.array(["a", "c"]), (np.array([[0.0, 1.0], [0.5, 0.5]]),), classes)
     assert said.scores()["log_loss"] == pytest.approx(52 * np.log(2), rel=1e-12)  # both as 2⁻⁵²
+
+
+def test_predictions_come_from_all_rows_where_values_come_from_few(call, call_json, here):
+    frame = table(300)
+    frame.to_csv("t.csv", index=False)
+    options = ["-t", "price", "--model", "vecchia", "--search-rows", "60", "--no-report"]
+    said = call_json("fit", "t.csv", *options, "-o", "a")
+    saved = stratagp.load("a")
+    assert (len(saved.fitted_.points), saved.inference_) == (300, "vecchia")
+    assert said["rows"] == {"train": 240, "test": 60, "saved": 300}
+    again = call_json("fit", "--config", "a/settings.toml", "-o", "b")
+    assert again["metrics"] == said["metrics"]
+    told = call("fit", "t.csv", "-t", "price", "--search-rows", "60", "-o", "c", code=1).stderr
+    assert "--search-rows is for --model vecchia" in told
+
+
+def test_a_time_limit_holds_for_the_test_and_the_report_too(call_json, here, monkeypatch):
+    """Where predictions of a row take a second, few are tested, and there is no report."""
+    table(2000).to_csv("t.csv", index=False)
+    monkeypatch.setattr(learning, "_pace", lambda *_: 1.0)
+    said = call_json("fit", "t.csv", "-t", "price", "--model", "exact", "--time-limit", "20", "--rows", "50", "-o", "a")
+    assert said["rows"]["test"] == 200
+    assert said["report"] is None
+    assert set(said["baselines"]) == {"mean of the training rows", "gradient boosting"}

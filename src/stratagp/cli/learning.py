@@ -23,6 +23,8 @@ from stratagp.errors import StrataGPError
 
 _AGAIN = 0.3  # of the time of a fit, which a second one takes that goes on from the first
 _TESTING = 0.2  # of a time limit, for the test and the report
+_TIMED = 100  # rows whose prediction is timed
+_LEAST_TESTED = 200  # rows, however short the time
 
 
 class Interrupted(KeyboardInterrupt):
@@ -66,6 +68,7 @@ class Learnt(NamedTuple):
     said: Said | None
     others: dict[str, Said]
     again: float = 0.0  # seconds that learning from all rows will take
+    pace: float = 0.0  # seconds that the prediction of a row takes
     stopped: bool = False
 
     def compared(self) -> tuple[Scores, dict[str, Scores], Gains]:
@@ -81,9 +84,12 @@ def learn(ready: Prepared, settings: Settings, console: Console, clock: Clock) -
     tests, asked = [ready.parts], settings
     if settings.folds is not None:
         tests = in_folds(ready.parts, settings.folds, settings.seed, console)
+    tested_by = len(tests[0].y_test) > 0
+    again = settings.refit and settings.rows is None
+    console.begin(len(tests) * (1 + tested_by) + tested_by * (1 + again + settings.report), settings.time_limit)
     others = _others(tests, ready, settings, console)  # first, so that the time that is left for the model is known
     ready, settings, tests = _limited(ready, settings, tests, console, clock)
-    found, settings = _learnt(ready, settings, tests, console)
+    found, settings = _learnt(ready, settings, tests, console, clock)
     same = np.concatenate([each.X_test.index for each in tests])  # rows that the model can answer too
     found = found._replace(others={name: each.of_rows(same) for name, each in others.items()})
     return replace(_kept(found, ready, settings, tests, console, clock), hint=_to_try(ready, asked))
@@ -93,7 +99,7 @@ def _others(tests: Sequence[Parts], ready: Prepared, settings: Settings, console
     """What the baselines say of the test rows; they see all rows that are not held out."""
     if not len(tests[0].y_test):
         return {}
-    console.note(f"baselines learn from {len(tests[0].y):,} rows")
+    console.stage(f"baselines learn from {len(tests[0].y):,} rows")
     texts, seed = ready.choice.texts, settings.seed
     with console.at_work():
         found = [baselines(each.X, each.y, each.X_test, each.y_test, ready.task, texts, seed) for each in tests]
@@ -126,13 +132,14 @@ def _limited(
             model.fit(as_inputs(some.X, tried), some.y)
 
     budget = stratagp.recipes.Budget(settings.rows, settings.epochs, seconds)
-    usual = usual_epochs(choice, task, settings, n)
-    first = "exact" if own == "vecchia" and settings.model in ("auto", "single") else own
-    found = stratagp.recipes.plan(first, n, budget, usual, trial, not choice.texts)
+    usual, columns = usual_epochs(choice, task, settings, n), tests[0].X.shape[1] if task == "regression" else None
+    first = "exact" if own == "vecchia" else own
+    found = stratagp.recipes.plan(first, n, budget, usual, trial, not choice.texts, columns)
     if found.reason:
         console.warn(f"{found.reason} of {settings.time_limit:g} s")
     choice = choice if found.way == own else others[found.way]
     settled = replace(settings, model=choice.model, rows=found.budget.rows, epochs=found.budget.epochs, time_limit=None)
+    settled = replace(settled, search_rows=found.search or settings.search_rows)
     return replace(ready, choice=choice), settled, [fewer(each, settled.rows, console) for each in tests]
 
 
@@ -144,16 +151,21 @@ def fewer(parts: Parts, rows: int | None, console: Console) -> Parts:
     return found
 
 
-def _learnt(ready: Prepared, settings: Settings, tests: list[Parts], console: Console) -> tuple[Learnt, Settings]:
-    """A model of the rows that each test leaves, and what it says of those that the test holds out."""
-    models, said, start, seconds = list[Any](), list[Said | None](), time.perf_counter(), 0.0
+def _learnt(
+    ready: Prepared, settings: Settings, tests: list[Parts], console: Console, clock: Clock
+) -> tuple[Learnt, Settings]:
+    """A model of the rows that each test leaves, and what it says of those that the test holds out.
+
+    Where time is short, each test keeps the rows that can be predicted in half of what is left.
+    """
+    models, said, start, seconds, pace = list[Any](), list[Said | None](), time.perf_counter(), 0.0, 0.0
     for number, parts in enumerate(tests, 1):
-        if len(tests) > 1:
-            console.note(f"fold {number} of {len(tests)}")
+        fold = f", without fold {number} of {len(tests)}" if len(tests) > 1 else ""
+        console.stage(f"{ready.choice.model} learns from {len(parts.y):,} rows{fold}", seconds or None)
         model = build(ready.choice, ready.task, settings, len(parts.y), ready.missing, console.talks)
         try:
             with training(model, console):
-                model.fit(as_inputs(parts.X, ready.choice), parts.y, **_checkpoint(settings, number - 1))
+                model = _fitted(model, parts, ready.choice, settings, number - 1)
         except KeyboardInterrupt:
             if settings.checkpoint is not None and any(Path(settings.checkpoint).rglob("stage-*")):
                 raise Interrupted(f"the state is in {settings.checkpoint}: the same command goes on from it") from None
@@ -166,11 +178,35 @@ def _learnt(ready: Prepared, settings: Settings, tests: list[Parts], console: Co
             console.note(model.explain())
         models.append(model)
         if len(parts.y_test):
-            console.note(f"predicting {len(parts.y_test):,} held-out rows")
+            if clock.limit is not None:
+                pace = pace or _pace(model, parts, ready)
+                able = max(clock.left / 2 / (len(tests) - number + 1) / pace, _LEAST_TESTED)
+                tests[number - 1] = parts = parts.tested_by(int(able), settings.seed)
+            console.stage(f"predicting {len(parts.y_test):,} held-out rows", pace * len(parts.y_test) or None)
+            began = time.perf_counter()
             said.append(tested(model, as_inputs(parts.X_test, ready.choice), parts.y_test, ready.task, console))
+            pace = pace or (time.perf_counter() - began) / len(parts.y_test)
     known = [each for each in said if each is not None]
     joined = Said.joined(known) if known and len(known) == len(tests) else None
-    return Learnt(models, joined, {}, (_AGAIN if ready.choice.goes_on else 1.2) * seconds), settings
+    return Learnt(models, joined, {}, (_AGAIN if ready.choice.goes_on else 1.2) * seconds, pace), settings
+
+
+def _fitted(model: Any, parts: Parts, choice: Choice, settings: Settings, number: int) -> Any:
+    """A model that has learnt; the values of ``--search-rows`` stay where all rows come in."""
+    X, y = as_inputs(parts.X, choice), parts.y
+    if settings.search_rows is None or settings.search_rows >= len(y):
+        return model.fit(X, y, **_checkpoint(settings, number))
+    few = parts.some(settings.search_rows)
+    exact = model.set_params(inference="exact").fit(few.X, few.y)
+    return exact.refit(X, y, inference="vecchia", max_iterations=0)
+
+
+def _pace(model: Any, parts: Parts, ready: Prepared) -> float:
+    """Seconds that the prediction of a row takes."""
+    few = parts.tested_by(_TIMED, 0)
+    X, start = as_inputs(few.X_test, ready.choice), time.perf_counter()
+    tested(model, X, few.y_test, ready.task, Console(silent=True))
+    return max(time.perf_counter() - start, 1e-9) / len(few.y_test)
 
 
 def _checkpoint(settings: Settings, number: int | str) -> dict[str, Any]:
@@ -188,7 +224,7 @@ def _kept(
     model, stopped, why = first, found.stopped, _why_not_again(found, settings, tests, clock)
     if not why:
         every = whole(ready.parts)
-        console.note(f"learning from all {len(y):,} rows")
+        console.stage(f"learning from all {len(every[1]):,} rows", found.again)
         try:
             with console.at_work():
                 again = first.refit(as_inputs(every[0], choice), every[1], **_checkpoint(settings, "all"))
@@ -224,6 +260,7 @@ def _kept(
         settings=replace(settings, refit=settings.refit and not why),
         seconds=clock.spent,
         said=said,
+        pace=found.pace,
         counts=(len(tests[0].y), 0 if found.said is None else len(found.said.y)),
         written=y.dtype.kind == "U",
         stopped=stopped,

@@ -39,6 +39,8 @@ def fit(console: Console, settings: Settings) -> Fitted:
         raise InputError(
             "--time-limit and --rows need a file that fits in memory: give fewer --epochs or files instead"
         )
+    if settings.search_rows is not None:
+        raise InputError("--search-rows needs a file that fits in memory: leave it out")
     if settings.folds is not None:
         raise InputError(
             f"--folds needs a file that fits in memory, but {settings.file} is read in batches: use --test"

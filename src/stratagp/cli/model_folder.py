@@ -7,7 +7,9 @@ report, made from ``results.json``.
 from __future__ import annotations
 
 import json
+import math
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -32,6 +34,7 @@ else:  # loads torch
     Verdict = Any
 
 TABLE, SETTINGS, RESULTS, REPORT = "table.json", "settings.toml", "results.json", "report.html"
+_PASSES, _ANSWERS, _LEAST_REPORTED = 4, 20_000, 100  # predictions of a row for a report, and others; rows
 _COLUMN = {"name": str, "kind": str, "distinct": int, "missing": int}
 _TRUTHS = {"True", "False"}
 Inputs: TypeAlias = DataFrame | Series
@@ -65,6 +68,7 @@ class Fitted:
         seconds: how long the fit took.
         said: what was scored and what is saved, in a line.
         hint: what to try where a baseline is better.
+        pace: seconds that the prediction of a row takes.
         counts: numbers of rows that the judges have learnt from, and of those they are judged by, in all.
         sampled: whether ``rows`` and those of ``judges`` are samples.
         written: whether classes are texts, as the file writes them.
@@ -86,13 +90,19 @@ class Fitted:
     farthest: float = 0.0
     said: str = ""
     hint: str = ""
+    pace: float = 0.0
     counts: tuple[int, int] | None = None
     sampled: bool = False
     written: bool = False
     stopped: bool = False
 
-    def save(self, out: Path, console: Console) -> None:
-        """Write the folder and print the result; scores come first, since the report takes a while."""
+    def save(self, out: Path, console: Console, left: float = math.inf) -> None:
+        """Write the folder and print the result; scores come first, since the report takes a while.
+
+        Arguments:
+            left: seconds for all this; a report that would take longer is about fewer rows, or left out.
+        """
+        start = time.perf_counter()
         self.model.save(out, overwrite=self.settings.overwrite)
         about, settings = self._about(), self.settings
         text = self.choice.texts[0] if self.choice.alone else None
@@ -112,7 +122,8 @@ class Fitted:
         if not console.as_json:  # which comes as one object, at the end
             table = [as_table(scores)] if self.scores else []
             console.result("\n".join([*first, *table, self.said, f"model: {out}"]), {})
-        report = self._report(out, console, verdict) if settings.report else None
+        left -= time.perf_counter() - start
+        report = self._report(out, console, verdict, left) if settings.report else None
         about |= {"verdict": verdict and {**verdict._asdict(), "hint": self.hint if first else ""}}
         console.result(f"report: {report}" if report else "", {**about, "out": str(out), "report": report})
 
@@ -149,11 +160,25 @@ class Fitted:
         except Exception as error:  # the model is worth more than a look at it
             return {"failed": f"{type(error).__name__} {error}"}
 
-    def _report(self, out: Path, console: Console, verdict: Verdict | None) -> str | None:
+    def _in_time(self, left: float) -> list[Judge] | None:
+        """Judges of as many rows as a report can be about in the time that is left; None if there are too few."""
+        able, count = left / max(self.pace, 1e-9) - _ANSWERS, sum(len(each.y) for each in self.judges)
+        share = min(1.0, able / (_PASSES * min(count, 20_000)))
+        if share * count < min(count, _LEAST_REPORTED):
+            return None
+        firsts = [max(1, int(share * len(each.y))) for each in self.judges]  # which are in a random order
+        return [Judge(model, X.iloc[:n], y[:n]) for (model, X, y), n in zip(self.judges, firsts, strict=True)]
+
+    def _report(self, out: Path, console: Console, verdict: Verdict | None, left: float) -> str | None:
         """Write the report about held-out rows; None, and a remark or warning, if there are none or it fails."""
         if self.rows is None or not self.scores:
             console.note("no report: it needs held-out rows with scores, and there are none")
             return None
+        if (judges := self._in_time(left)) is None:
+            console.warn("no time was left for the report: stratagp report --data with rows to judge by writes one")
+            return None
+        rows = sum(len(each.y) for each in judges)
+        console.stage(f"report about {rows:,} rows", self.pace * (_PASSES * min(rows, 20_000) + _ANSWERS))
         kept = {
             name: value for name, value in self.settings.kept().items() if name != "seed"
         }  # which the report shows by itself
@@ -164,7 +189,7 @@ class Fitted:
                     *self.rows,
                     None,
                     None,
-                    judges=self.judges,
+                    judges=judges,
                     baselines=self.baselines,
                     settings=plain({**kept, "command": f"stratagp fit --config {out / SETTINGS} --out {out}-again"}),
                     assumptions=self.assumed,

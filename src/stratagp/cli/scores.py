@@ -102,7 +102,7 @@ def answers(model: Any, X: Any, y: np.ndarray, task: str) -> Said:
     """What a model says of rows."""
     if task == "classification":
         return Said(y, (model.predict_proba(X),), np.asarray(model.classes_))
-    return Said(y, (model.predict(X), *model.predict_interval(X, _LEVEL), model.log_density(X, y)))
+    return Said(y, tuple(model.mean_interval_density(X, y, _LEVEL)))
 
 
 def tested(model: Any, X: Any, y: np.ndarray, task: str, console: Console) -> Said | None:

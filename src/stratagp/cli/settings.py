@@ -34,6 +34,7 @@ class Settings:
     refit: bool = True
     drop_missing: bool = False
     rows: int | None = None
+    search_rows: int | None = None
     epochs: int | None = None
     time_limit: float | None = None
     plan: tuple[str, ...] = ()

@@ -40,6 +40,14 @@ class Parts:
         unseen = _unseen(fewer)
         return replace(fewer, X_test=fewer.X_test[~unseen], y_test=fewer.y_test[~unseen])
 
+    def tested_by(self, rows: int, seed: int) -> Parts:
+        """With at most so many of the test rows, drawn at random, in their order."""
+        n = len(self.y_test)
+        if rows >= n:
+            return self
+        kept = np.sort(np.random.default_rng(seed).choice(n, rows, replace=False))
+        return replace(self, X_test=self.X_test.iloc[kept], y_test=self.y_test[kept])
+
 
 def hold_out(
     X: DataFrame,

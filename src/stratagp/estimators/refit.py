@@ -22,7 +22,9 @@ else:  # which has this function as a method
 EARLIER = "_earlier"  # where an estimator that learns again finds the one it goes on from
 
 
-def refit(self: Estimator, X: RowsLike, y: ArrayLike | None = None, *, checkpoint: CheckpointLike = None) -> Any:
+def refit(
+    self: Estimator, X: RowsLike, y: ArrayLike | None = None, *, checkpoint: CheckpointLike = None, **options: Any
+) -> Any:
     """A new estimator that has learnt from other rows of the same table, such as all of them after a test.
 
     The search of values begins where this model ended, where the model can do that. A stack keeps its members and
@@ -30,6 +32,8 @@ def refit(self: Estimator, X: RowsLike, y: ArrayLike | None = None, *, checkpoin
 
     Arguments:
         X, y, checkpoint: as of ``fit``.
+        options: of the new estimator, where they differ: ``inference="vecchia", max_iterations=0`` keeps the values of
+            an exact process of few rows, and predicts from all.
 
     >>> import numpy as np
     >>> from stratagp import GPRegressor
@@ -41,7 +45,7 @@ def refit(self: Estimator, X: RowsLike, y: ArrayLike | None = None, *, checkpoin
     (0.41, True)
     """
     check_is_fitted(self, "fitted_")
-    made = clone(self)
+    made = clone(self).set_params(**options)
     vars(made)[EARLIER] = self
     return made.fit(X, y, **({} if checkpoint is None else {"checkpoint": checkpoint}))
 

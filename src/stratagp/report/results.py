@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from stratagp.errors import InputError
 from stratagp.plotting.plot_data import labels, name_of, numbers
 from stratagp.report.answers import ClassAnswers, NumberAnswers
-from stratagp.report.learnt import describe, effects, histories
+from stratagp.report.learnt import describe, effects, histories, inner
+from stratagp.report.places import place_map, series
 from stratagp.report.summary import MOST_COLUMNS, InputSummary, describe_column, describe_target, read_inputs
 from stratagp.report.values import plain, some
 
@@ -77,6 +78,10 @@ def gather(
     more = len(inputs.fields) - len(columns)
     versions = {"Python": platform.python_version()} | {name: importlib.metadata.version(name) for name in _PACKAGES}
     driven = effects(model, X_train, inputs, seed)
+    over = {}
+    if task == "regression":
+        about = inner(model), X_train, y, inputs, seed
+        over = {"series": series(*about), "map": place_map(*about)}
     held = [Judge(*each) for each in judges] if X_test is None else [Judge(model, X_test, y_test)]
     results = {
         "format": FORMAT,
@@ -87,7 +92,7 @@ def gather(
         "model": describe(model, inputs, n),
         "data": {"rows": n, "columns": columns, "more_columns": more, "target": describe_target(y, classes)},
         **_evaluated(task, model, (X_train, y, inputs), held, driven["order"], seed),
-        "effects": {name: value for name, value in driven.items() if name != "order"},
+        "effects": {name: value for name, value in driven.items() if name != "order"} | over,
         "history": histories(model),
         "repeat": {"settings": settings, "assumptions": assumptions, "seed": seed, "versions": versions},
     }

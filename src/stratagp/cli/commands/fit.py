@@ -81,9 +81,11 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, given: Iterable[str])
               help="Leave out rows without a target, and rows without inputs that the model needs.")  # fmt: skip
 @click.option("--rows", type=click.IntRange(2), metavar="N",
               help="Train on at most this many rows, drawn at random; not for folders.")  # fmt: skip
+@click.option("--search-rows", type=click.IntRange(20), metavar="N",
+              help="Learn the values of --model vecchia from so many rows; predictions come from all.")  # fmt: skip
 @click.option("--epochs", type=click.IntRange(1), metavar="N", help="How often mini-batch models pass over the rows.")
 @click.option("--time-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
-              help="Train for about this long: fewer epochs or rows, or a sparse model; not for folders.")  # fmt: skip
+              help="End after about this long, by fewer epochs, candidates or rows; not for folders.")  # fmt: skip
 @click.option("--plan", multiple=True, metavar="NAME",
               help="A candidate of --model best, by its name: only those given run. Repeatable.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="N",
@@ -122,7 +124,7 @@ def command(console: Console, **options: Any) -> None:
         raise InputError(f"--log needs a file that fits in memory, but {settings.file} is read in batches")
     fitted = many_files.fit(console, settings) if many else _fit(console, settings, clock)
     if console.first:
-        fitted.save(out, console)
+        fitted.save(out, console, clock.left)
     if fitted.stopped:
         raise Interrupted(f"{fitted.said}; in {out}")
 
@@ -181,6 +183,8 @@ def _fit(console: Console, settings: Settings, clock: Clock) -> Fitted:
                 f"--{name} needs a model that learns by mini-batches, and {choice.model} does not: leave it out, or "
                 "choose another model, such as --model autogp"
             )
+    if settings.search_rows is not None and (choice.model, task) != ("vecchia", "regression"):
+        raise InputError(f"--search-rows is for --model vecchia and numbers, not for {choice.model} here: leave it out")
     console.note(f"{task} by {choice.model}: {choice.reason}")
     if settings.plan and not choice.stacked:
         raise InputError(f"--plan is for --model best, not for {choice.model}: leave it out")
