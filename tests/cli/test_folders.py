@@ -110,7 +110,7 @@ def test_messages_name_options_and_count_rows_from_1(call, here, monkeypatch):
 def test_help_says_what_is_not_for_folders(call):
     said = " ".join(call("fit", "--help").stdout.split())
     assert "drawn at random; not for folders" in said
-    assert "fewer epochs or rows, or a sparse model; not for folders" in said
+    assert "by fewer epochs, candidates or rows; not for folders" in said
 
 
 def test_classes_that_are_truth_values_are_evaluated_from_a_file_and_a_folder(call, call_json, here):

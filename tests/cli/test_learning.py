@@ -1,11 +1,13 @@
 """Which rows a model is tested by, and which rows the saved one has learnt from."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold, train_test_split
 
@@ -13,6 +15,7 @@ import stratagp
 from stratagp import GPRegressor
 from stratagp.cli import learning
 from stratagp.cli.scores import Said
+from stratagp.recipes import search
 from stratagp.report import words
 from tests.cli.conftest import table
 
@@ -146,7 +149,7 @@ def test_predictions_come_from_all_rows_where_values_come_from_few(call, call_js
     saved = stratagp.load("a")
     assert (len(saved.fitted_.points), saved.inference_) == (300, "vecchia")
     assert said["rows"] == {"train": 240, "test": 60, "saved": 300}
-    again = call_json("fit", "--config", "a/settings.toml", "-o", "b")
+    again = call_json("fit", "--config", "a/settings.toml", "-o", "b", "--no-report")
     assert again["metrics"] == said["metrics"]
     told = call("fit", "t.csv", "-t", "price", "--search-rows", "60", "-o", "c", code=1).stderr
     assert "--search-rows is for --model vecchia" in told
@@ -160,3 +163,18 @@ def test_a_time_limit_holds_for_the_test_and_the_report_too(call_json, here, mon
     assert said["rows"]["test"] == 200
     assert said["report"] is None
     assert set(said["baselines"]) == {"mean of the training rows", "gradient boosting"}
+
+
+def test_stages_are_counted_with_the_time_that_is_left(houses, call, here):
+    said = call("fit", houses["file"], "-t", "price", "-o", "a", "-v", "--time-limit", "100", "--model", "exact").stderr
+    stages = re.findall(r"^stage (\d) of (\d) \(\d+ s so far, \d+ s left\)", said, re.MULTILINE)
+    assert stages == [(str(i), "5") for i in range(1, 6)]
+
+
+def test_a_search_tells_how_far_it_has_come(monkeypatch):
+    clock, said = iter([0.0, 1.0, 4.0, 4.0, 5.0]), list[str]()
+    monkeypatch.setattr(search.time, "monotonic", lambda: next(clock))
+    report = search._Report(lambda: torch.tensor(-2.5), said.append, 40)
+    for _ in range(3):
+        report()
+    assert said == ["evaluation 2 of at most 40, 76 s left at most: score -2.500"]  # two took four seconds

@@ -23,7 +23,8 @@ from stratagp.errors import StrataGPError
 
 _AGAIN = 0.3  # of the time of a fit, which a second one takes that goes on from the first
 _TESTING = 0.2  # of a time limit, for the test and the report
-_TIMED = 100  # rows whose prediction is timed
+_MANY_CLASSES = 20_000  # rows of classes from which a limit of time asks for mini-batches
+_TIMED = 400  # rows whose prediction is timed
 _LEAST_TESTED = 200  # rows, however short the time
 
 
@@ -81,13 +82,15 @@ class Learnt(NamedTuple):
 
 def learn(ready: Prepared, settings: Settings, console: Console, clock: Clock) -> Fitted:
     """Learn from the rows that are not held out, test, and learn again from all rows."""
-    tests, asked = [ready.parts], settings
+    tests, asked, settings = [ready.parts], settings, replace(settings, model=ready.choice.model)
     if settings.folds is not None:
         tests = in_folds(ready.parts, settings.folds, settings.seed, console)
     tested_by = len(tests[0].y_test) > 0
     again = settings.refit and settings.rows is None
     console.begin(len(tests) * (1 + tested_by) + tested_by * (1 + again + settings.report), settings.time_limit)
     others = _others(tests, ready, settings, console)  # first, so that the time that is left for the model is known
+    if settings.time_limit is not None and asked.model in ("auto", "single"):
+        ready = replace(ready, choice=_of_all_rows(ready.choice, ready.task, len(tests[0].y)))
     ready, settings, tests = _limited(ready, settings, tests, console, clock)
     found, settings = _learnt(ready, settings, tests, console, clock)
     same = np.concatenate([each.X_test.index for each in tests])  # rows that the model can answer too
@@ -106,6 +109,13 @@ def _others(tests: Sequence[Parts], ready: Prepared, settings: Settings, console
     names = [name for name in found[0] if all(name in each for each in found)]
     rows = np.concatenate([each.X_test.index for each in tests])
     return {name: Said.joined([each[name] for each in found])._replace(rows=rows) for name in names}
+
+
+def _of_all_rows(choice: Choice, task: str, rows: int) -> Choice:
+    """The model for a limit of time: classes of many rows by mini-batches, which see all of them."""
+    if task == "classification" and choice.model == "vecchia" and rows > _MANY_CLASSES:
+        return replace(choice, model="autogp", reason="mini-batches see all rows within the time limit")
+    return choice
 
 
 def _limited(
@@ -133,7 +143,7 @@ def _limited(
 
     budget = stratagp.recipes.Budget(settings.rows, settings.epochs, seconds)
     usual, columns = usual_epochs(choice, task, settings, n), tests[0].X.shape[1] if task == "regression" else None
-    first = "exact" if own == "vecchia" else own
+    first = "exact" if own == "vecchia" and columns is not None else own
     found = stratagp.recipes.plan(first, n, budget, usual, trial, not choice.texts, columns)
     if found.reason:
         console.warn(f"{found.reason} of {settings.time_limit:g} s")
@@ -184,8 +194,11 @@ def _learnt(
                 tests[number - 1] = parts = parts.tested_by(int(able), settings.seed)
             console.stage(f"predicting {len(parts.y_test):,} held-out rows", pace * len(parts.y_test) or None)
             began = time.perf_counter()
-            said.append(tested(model, as_inputs(parts.X_test, ready.choice), parts.y_test, ready.task, console))
-            pace = pace or (time.perf_counter() - began) / len(parts.y_test)
+            try:
+                said.append(tested(model, as_inputs(parts.X_test, ready.choice), parts.y_test, ready.task, console))
+            except KeyboardInterrupt:
+                return Learnt(models[:1], None, {}, stopped=True), settings
+            pace = (time.perf_counter() - began) / len(parts.y_test)
     known = [each for each in said if each is not None]
     joined = Said.joined(known) if known and len(known) == len(tests) else None
     return Learnt(models, joined, {}, (_AGAIN if ready.choice.goes_on else 1.2) * seconds, pace), settings
@@ -250,14 +263,14 @@ def _kept(
         choice=replace(choice, reason=first.explain().replace("\n", " ")) if choice.stacked else choice,
         task=ready.task,
         columns=ready.columns,
-        assumed=[*ready.assumed, said],
+        assumed=ready.assumed,
         rows=(seen(X), y),
         judges=judges if scores else [],
         scores=scores,
         baselines=others,
         gains=ahead,
         farthest=found.said.farthest if found.said else 0.0,
-        settings=replace(settings, refit=settings.refit and not why),
+        settings=replace(settings, refit=settings.refit and (not why or settings.folds is not None)),
         seconds=clock.spent,
         said=said,
         pace=found.pace,

@@ -22,7 +22,7 @@ def learnt_by(model: Any) -> dict[str, Any]:
     ('Matern(', ['kernel.lengthscale[x0]', 'kernel.variance', 'noise'])
     """
     if isinstance(model, (stratagp.StrataRegressor, stratagp.StrataClassifier)):
-        stack = model.fitted_
+        stack: Any = model.fitted_
         parts = zip(stack.members, stack.weights.tolist(), strict=True)
         return {"members": [{"name": m.name, "weight": w, "kernel": _kernel(m.fitted.module)} for m, w in parts]}
     table = stratagp.report.learnt.learnt_table(model, with_errors=False)

@@ -198,7 +198,7 @@ class Fitted:
                 )
             if results["model"]["reason"] is not None:
                 results["model"]["reason"] = self.choice.reason  # the model only knows that it was asked for
-            among = bool(self.counts) and not self.sampled and len(self.rows[1]) > self.counts[0]
+            among = self.counts is not None and not self.sampled and len(self.rows[1]) > self.counts[0]
             results["performance"] |= {"said": self.said, "verdict": verdict and list(verdict), "among": among}
             if self.counts is not None and self.sampled:
                 results["data"]["rows"], results["data"]["test_rows"] = self.counts

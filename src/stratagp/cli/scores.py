@@ -69,6 +69,7 @@ class Said(NamedTuple):
 
     def over(self, classes: np.ndarray) -> Said:
         """The same with a column for each of more classes, whose probability is zero."""
+        assert self.classes is not None
         p = np.zeros((len(self.y), len(classes)))
         p[:, np.searchsorted(classes, self.classes)] = self.parts[0]
         return self._replace(parts=(p,), classes=classes)

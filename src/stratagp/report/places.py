@@ -34,7 +34,7 @@ def series(model: BaseEstimator, X: Any, y: np.ndarray, inputs: InputSummary, se
     if not len(known) or known.min() == known.max():
         return None
     low, high = float(known.min()), float(known.max())
-    dates = np.linspace(low, high + _AHEAD * (high - low), _DATES).astype(np.int64).astype("datetime64[s]")
+    dates = np.linspace(low, high + _AHEAD * (high - low), _DATES).round().astype(np.int64).astype("datetime64[s]")
     table = _typical(rows, {j: dates}, len(dates), model)
     try:
         (mean, _), (lower, upper) = moments(model, table), interval(model, table, _LEVEL)

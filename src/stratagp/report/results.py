@@ -156,7 +156,8 @@ def _evaluated(
 
 def _answers(task: str, parts: Sequence[Judge], chosen: np.ndarray) -> NumberAnswers | ClassAnswers:
     """What models say of the chosen rows, which are counted over all of them."""
-    kind, found, start = NumberAnswers if task == "regression" else ClassAnswers, [], 0
+    kind: Any = NumberAnswers if task == "regression" else ClassAnswers
+    found, start = list[Any](), 0
     for each in parts:
         own = chosen[(chosen >= start) & (chosen < start + len(each.y))] - start
         start += len(each.y)

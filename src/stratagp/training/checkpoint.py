@@ -224,7 +224,7 @@ def termination(wanted: bool) -> Iterator[list[int]]:
     if not wanted or threading.current_thread() is not threading.main_thread():
         yield box
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def note(number: int, _: object) -> None:
         box.append(number)

@@ -188,7 +188,7 @@ def _fit(console: Console, settings: Settings, clock: Clock) -> Fitted:
     console.note(f"{task} by {choice.model}: {choice.reason}")
     if settings.plan and not choice.stacked:
         raise InputError(f"--plan is for --model best, not for {choice.model}: leave it out")
-    return learn(ready, replace(settings, model=choice.model, task=task), console, clock)
+    return learn(ready, replace(settings, task=task), console, clock)
 
 
 def prepare(console: Console, settings: Settings) -> Prepared:

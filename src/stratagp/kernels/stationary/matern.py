@@ -161,7 +161,7 @@ def _integrals(q2: Tensor, nu: Tensor, shift: Tensor, powers: list[tuple[int, in
     low, high = (float(some.min()), float(some.max())) if len(some) else (1.0, 1.0)
     s, step = _nodes(math.sqrt(low), math.sqrt(high), float(nu.min()), float(nu.max()))
     shape = broadcast_shapes(q2.shape, nu.shape)
-    functions = q2.expand(shape).reshape(nu.numel(), shape.numel() // nu.numel())  # one row for each smoothness
+    functions = q2.expand(shape).reshape(nu.numel(), math.prod(shape) // nu.numel())  # one row for each smoothness
     rows = []
     for entries, v, c in zip(functions, nu.reshape(-1).tolist(), shift.reshape(-1).tolist(), strict=True):
         weights = torch.stack([step * s**j * ((v - i) * s - s.exp() - c).exp() for j, i in powers], 1)
