@@ -13,7 +13,7 @@ from sklearn.model_selection import KFold, train_test_split
 
 import stratagp
 from stratagp import GPRegressor
-from stratagp.cli import learning
+from stratagp.cli import learning, model_folder
 from stratagp.cli.scores import Said
 from stratagp.recipes import search
 from stratagp.report import words
@@ -159,10 +159,28 @@ def test_a_time_limit_holds_for_the_test_and_the_report_too(call_json, here, mon
     """Where predictions of a row take a second, few are tested, and there is no report."""
     table(2000).to_csv("t.csv", index=False)
     monkeypatch.setattr(learning, "_pace", lambda *_: 1.0)
+    monkeypatch.setattr(model_folder, "_ANSWERS", 1e9)  # which a report asks for
     said = call_json("fit", "t.csv", "-t", "price", "--model", "exact", "--time-limit", "20", "--rows", "50", "-o", "a")
     assert said["rows"]["test"] == 200
     assert said["report"] is None
     assert set(said["baselines"]) == {"mean of the training rows", "gradient boosting"}
+
+
+def test_ctrl_c_during_the_report_or_the_refit_keeps_the_model(houses, call, here, monkeypatch):
+    def stops(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stratagp.report, "gather", stops)
+    said = call("fit", houses["file"], "-t", "price", "-o", "a", code=130).stderr
+    assert said.endswith("error: interrupted: the model is saved in a, the report is not\n")
+    monkeypatch.setattr(GPRegressor, "refit", stops)
+    said = call("fit", houses["file"], "-t", "price", "-o", "b", code=130).stderr
+    assert said.endswith("saved: the same model (interrupted); in b\n")
+    assert len(stratagp.load("a").fitted_.points) == 60
+    assert len(stratagp.load("b").fitted_.points) == 48
+    monkeypatch.setattr(GPRegressor, "fit", stops)
+    assert call("fit", houses["file"], "-t", "price", "-o", "c", code=130).stderr.endswith("nothing was saved\n")
+    assert not Path("c").exists()
 
 
 def test_stages_are_counted_with_the_time_that_is_left(houses, call, here):

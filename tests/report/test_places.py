@@ -20,7 +20,7 @@ def test_a_date_gets_its_series_and_a_forecast(tmp_path):
     model, results = gathered(X, np.sin(np.arange(60) / 9))
     found = results["effects"]["series"]
     assert (found["name"], found["last"], found["dates"][-1]) == ("day", "2024-02-29", "2024-03-11 19:12:00")  # + 20 %
-    asked = pd.DataFrame({"day": pd.to_datetime(found["dates"]), "size": np.median(X["size"])})
+    asked = pd.DataFrame({"day": pd.to_datetime(found["dates"], format="ISO8601"), "size": np.median(X["size"])})
     low, high = model.predict_interval(asked, 0.95)
     assert found["mean"] == pytest.approx(model.predict(asked).tolist(), rel=1e-4, abs=1e-6)
     assert found["low"] == pytest.approx(low.tolist(), rel=1e-4, abs=1e-6)

@@ -14,7 +14,7 @@ import stratagp
 from stratagp.cli import many_files
 from stratagp.cli.kernel_text import parse_kernel
 from stratagp.cli.learning import Clock, Interrupted, Prepared, learn
-from stratagp.cli.model_folder import Fitted, check_out
+from stratagp.cli.model_folder import SETTINGS, Fitted, check_out
 from stratagp.cli.models import MODELS, Choice, choose
 from stratagp.cli.output import Console
 from stratagp.cli.program import declared
@@ -123,8 +123,12 @@ def command(console: Console, **options: Any) -> None:
     if settings.log and many:
         raise InputError(f"--log needs a file that fits in memory, but {settings.file} is read in batches")
     fitted = many_files.fit(console, settings) if many else _fit(console, settings, clock)
-    if console.first:
-        fitted.save(out, console, clock.left)
+    try:
+        if console.first:
+            fitted.save(out, console, clock.left)
+    except KeyboardInterrupt:
+        kept = f"the model is saved in {out}, the report is not" if (out / SETTINGS).exists() else "nothing was saved"
+        raise Interrupted(kept) from None
     if fitted.stopped:
         raise Interrupted(f"{fitted.said}; in {out}")
 
