@@ -16,6 +16,7 @@ from stratagp.estimators.shell import Estimator
 from stratagp.estimators.strata import Stacked
 from stratagp.kernels import Periodic
 from stratagp.likelihoods import GaussianNoise, Likelihood
+from stratagp.models.fitted_process import VecchiaModel
 from stratagp.models.stack import StackModel
 from stratagp.plotting.answers import answer, answers
 from stratagp.plotting.dependence import curves_of
@@ -34,6 +35,7 @@ _TOP = 4  # columns with a curve
 _MOST_COLUMNS = 200  # above which relevance takes too long
 _SHARES = 15
 _GRID, _ROWS, _RUG = 30, 100, 120
+_NEAR_ROWS = 30  # in place of _ROWS where a prediction takes milliseconds, as it comes from the nearest rows
 _CLASSES = 4  # curves in a picture
 _LEVELS = 10  # values of a category in a picture
 
@@ -176,8 +178,9 @@ def _curve(model: BaseEstimator, X: Any, inputs: InputSummary, j: int, seed: int
     else:  # the most frequent
         having = Counter(column.tolist())
         values = np.array(sorted(levels, key=lambda level: -having[level])[:_LEVELS], dtype=object)
+    most = _NEAR_ROWS if isinstance(answer(inner(model), "fitted_"), VecchiaModel) else _ROWS
     try:
-        found = curves_of(model, rows.take(some(len(rows), _ROWS, seed)), j, values, _LEVEL)
+        found = curves_of(model, rows.take(some(len(rows), most, seed)), j, values, _LEVEL)
     except StrataGPError:  # for columns of objects, and models of several outputs
         return None
     kind = "date" if values.dtype.kind == "M" else "number" if is_number else "category"
