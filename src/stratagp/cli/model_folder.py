@@ -34,7 +34,7 @@ else:  # loads torch
     Verdict = Any
 
 TABLE, SETTINGS, RESULTS, REPORT = "table.json", "settings.toml", "results.json", "report.html"
-_PASSES, _ANSWERS, _LEAST_REPORTED = 4, 20_000, 100  # predictions of a row for a report, and others; rows
+_PASSES, _ANSWERS, _LEAST_REPORTED = 4, 60_000, 100  # predictions of a row for a report, and of all others; rows
 _COLUMN = {"name": str, "kind": str, "distinct": int, "missing": int}
 _TRUTHS = {"True", "False"}
 Inputs: TypeAlias = DataFrame | Series
