@@ -159,7 +159,7 @@ def test_a_time_limit_holds_for_the_test_and_the_report_too(call_json, here, mon
     """Where predictions of a row take a second, few are tested, and there is no report."""
     table(2000).to_csv("t.csv", index=False)
     monkeypatch.setattr(learning, "_pace", lambda *_: 1.0)
-    monkeypatch.setattr(model_folder, "_ANSWERS", 1e9)  # which a report asks for
+    monkeypatch.setattr(model_folder, "_ANSWERS", 10**9)  # which a report asks for
     said = call_json("fit", "t.csv", "-t", "price", "--model", "exact", "--time-limit", "20", "--rows", "50", "-o", "a")
     assert said["rows"]["test"] == 200
     assert said["report"] is None

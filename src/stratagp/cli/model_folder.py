@@ -34,7 +34,8 @@ else:  # loads torch
     Verdict = Any
 
 TABLE, SETTINGS, RESULTS, REPORT = "table.json", "settings.toml", "results.json", "report.html"
-_PASSES, _ANSWERS, _LEAST_REPORTED = 4, 60_000, 100  # predictions of a row for a report, and of all others; rows
+_PASSES, _ANSWERS, _LEAST_REPORTED = 4, 20_000, 100  # predictions of a row for a report, and of all others; rows
+_COVARIANCES = 8  # times as many of Vecchia's process, whose curves ask for covariances
 _COLUMN = {"name": str, "kind": str, "distinct": int, "missing": int}
 _TRUTHS = {"True", "False"}
 Inputs: TypeAlias = DataFrame | Series
@@ -160,9 +161,14 @@ class Fitted:
         except Exception as error:  # the model is worth more than a look at it
             return {"failed": f"{type(error).__name__} {error}"}
 
+    @property
+    def _answers(self) -> int:
+        """How many predictions a report asks for besides those of the rows it is about."""
+        return _ANSWERS * (_COVARIANCES if self.choice.model == "vecchia" else 1)
+
     def _in_time(self, left: float) -> list[Judge] | None:
         """Judges of as many rows as a report can be about in the time that is left; None if there are too few."""
-        able, count = left / max(self.pace, 1e-9) - _ANSWERS, sum(len(each.y) for each in self.judges)
+        able, count = left / max(self.pace, 1e-9) - self._answers, sum(len(each.y) for each in self.judges)
         share = min(1.0, able / (_PASSES * min(count, 20_000)))
         if share * count < min(count, _LEAST_REPORTED):
             return None
@@ -178,7 +184,7 @@ class Fitted:
             console.warn("no time was left for the report: stratagp report --data with rows to judge by writes one")
             return None
         rows = sum(len(each.y) for each in judges)
-        console.stage(f"report about {rows:,} rows", self.pace * (_PASSES * min(rows, 20_000) + _ANSWERS))
+        console.stage(f"report about {rows:,} rows", self.pace * (_PASSES * min(rows, 20_000) + self._answers))
         kept = {
             name: value for name, value in self.settings.kept().items() if name != "seed"
         }  # which the report shows by itself
