@@ -131,6 +131,19 @@ def test_a_kernel_from_text_has_the_values_of_the_one_from_python(text, kernel):
     assert torch.equal(parse_kernel(text)(x), kernel(x))
 
 
+def test_a_fixed_value_of_a_kernel_from_text_stays(call, here):
+    frame = pd.DataFrame({"t": np.arange(60.0)})
+    frame.assign(y=np.sin(2 * np.pi * frame.t / 7.3)).to_csv("t.csv", index=False)
+    call("fit", "t.csv", "-t", "y", "-o", "m", "--kernel", "Periodic(period=7.25).fix('period')", "--no-report")
+    assert load("m").kernel_.period.item() == pytest.approx(7.25, rel=1e-12)
+    call("fit", "t.csv", "-t", "y", "-o", "n", "--kernel", "Periodic(period=7.25)", "--no-report")
+    assert abs(load("n").kernel_.period.item() - 7.3) < 0.01
+    assert (
+        "there is no parameter 'period' of RBF"
+        in call("fit", "t.csv", "-t", "y", "--kernel", "RBF.fix('period')", code=1).stderr
+    )
+
+
 @pytest.mark.parametrize("more", [("autogp", "--epochs", "1"), ("exact",), ("sparse",)])
 def test_a_device_goes_to_every_model_and_into_the_settings(call, here, more):
     table(30).to_csv("t.csv", index=False)

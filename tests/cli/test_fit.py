@@ -29,7 +29,7 @@ def test_scores_are_those_of_the_same_fit_by_hand(houses):
         "coverage95": np.mean(np.abs(y_test - mean) <= 1.959964 * std),
     }
     assert houses["said"]["metrics"] == pytest.approx(expected, rel=1e-9)
-    assert houses["said"]["rows"] == {"train": 48, "test": 12}
+    assert houses["said"]["rows"] == {"train": 48, "test": 12, "saved": 60}
 
 
 def test_baselines_are_the_mean_and_boosting_with_its_residuals(houses):
@@ -59,7 +59,7 @@ def test_the_saved_settings_repeat_the_fit_bit_for_bit(houses, call_json, here):
 
 def test_the_command_line_wins_over_the_settings(houses, call_json, here):
     said = call_json("fit", "--config", houses["model"] / "settings.toml", "-o", "b", "--no-report", "--test", "0.5")
-    assert said["rows"] == {"train": 30, "test": 30}
+    assert said["rows"] == {"train": 30, "test": 30, "saved": 60}
 
 
 def test_settings_with_a_strange_name_are_refused(call, here):
@@ -115,7 +115,7 @@ def test_a_repetition_trains_anew_where_states_were_left(houses, call, call_json
 def test_classes_are_scored_by_hand(call_json, here):
     frame = table(50).assign(kind=lambda t: np.where(t.price > 7, "dear", "cheap")).drop(columns=["price", "id"])
     frame.to_csv("kinds.csv", index=False)
-    said = call_json("fit", "kinds.csv", "-t", "kind", "--no-report")
+    said = call_json("fit", "kinds.csv", "-t", "kind", "--no-report", "--no-refit")
     X, y = frame[["size", "town"]], frame["kind"].to_numpy(dtype=str)
     _, X_test, _, y_test = train_test_split(X, y, test_size=0.2, random_state=0, stratify=y)
     model = stratagp.load("kinds-model")
@@ -135,7 +135,7 @@ def test_missing_targets_are_refused_and_dropped_when_asked(call, call_json, her
     run = call("fit", "gaps.csv", "-t", "price", code=1)
     assert "missing in 2 of 40 rows, first in row 4" in run.stderr
     said = call_json("fit", "gaps.csv", "-t", "price", "--drop-missing", "--test", "0", "--no-report")
-    assert said["rows"] == {"train": 38, "test": 0}
+    assert said["rows"] == {"train": 38, "test": 0, "saved": 38}
     assert said["metrics"] == {}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import stratagp
 from stratagp.cli import many_files, output
-from stratagp.cli.commands import fit
+from stratagp.cli.learning import Learnt
 from stratagp.cli.many_files import SALT
 from stratagp.data import Rules, open_source, source, survey
 from stratagp.data.rules import Divided
@@ -110,7 +110,7 @@ def test_messages_name_options_and_count_rows_from_1(call, here, monkeypatch):
 def test_help_says_what_is_not_for_folders(call):
     said = " ".join(call("fit", "--help").stdout.split())
     assert "drawn at random; not for folders" in said
-    assert "fewer epochs or rows, or a sparse model; not for folders" in said
+    assert "by fewer epochs, candidates or rows; not for folders" in said
 
 
 def test_classes_that_are_truth_values_are_evaluated_from_a_file_and_a_folder(call, call_json, here):
@@ -127,7 +127,8 @@ def test_classes_that_are_truth_values_are_evaluated_from_a_file_and_a_folder(ca
 def test_scores_that_are_not_numbers_are_not_shown_as_zero(call, here, monkeypatch):
     table().to_csv("houses.csv", index=False)
     bad = {"rmse": 1.0, "mae": 1.0, "r2": float("nan"), "nlpd": float("inf"), "coverage95": 0.5}
-    monkeypatch.setattr(fit, "baselines", lambda *_: {"boosting": bad})
+    compared = Learnt.compared
+    monkeypatch.setattr(Learnt, "compared", lambda self: (compared(self)[0], {"boosting": bad}, {}))
     shown = call("fit", "houses.csv", "-t", "price", "-o", "model").stdout
     assert shown.splitlines()[2].split() == ["boosting", "1", "1", "–", "inf", "50", "%"]
     assert call("info", "model").stdout.splitlines()[-1].split() == ["boosting", "1", "1", "–", "–", "50", "%"]

@@ -25,7 +25,7 @@ def test_rows_of_one_file_are_held_out_by_their_values_and_reported(call_json, c
     said = call_json("fit", "house*.csv", *FIT, "--test", "0.5")
     source = open_source("houses.csv", "price", ["size", "town"])
     held = next(Divided(source, 0.5, SALT, held=True).blocks(0))
-    assert said["rows"] == {"train": 400 - len(held), "test": len(held)}
+    assert said["rows"] == {"train": 400 - len(held), "test": len(held), "saved": 400 - len(held)}
     assert 150 < len(held) < 250
     mean = stratagp.load("model").predict(held.X.astype({"town": object}))
     rmse = np.sqrt(np.mean((mean - held.y) ** 2))
@@ -46,7 +46,7 @@ def test_of_several_files_whole_ones_are_held_out(call_json, here):
     for i in range(3):
         table(60, seed=i).to_csv(f"parts/{i}.csv", index=False)
     said = call_json("fit", "parts", *FIT, "--no-report")
-    assert said["rows"] == {"train": 120, "test": 60}
+    assert said["rows"] == {"train": 120, "test": 60, "saved": 120}
     held = int(np.random.default_rng(0).permutation(3)[0])
     frame = table(60, seed=held)
     mean = stratagp.load("model").predict(frame[["size", "town"]])

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -149,3 +150,31 @@ def test_an_exported_model_says_what_the_model_says(call_json, call, houses, her
     np.testing.assert_allclose(mean[:, 0].detach(), expected[0], rtol=1e-7)
     np.testing.assert_allclose(variance[:, 0].detach().sqrt(), expected[1], rtol=1e-6)
     assert "must end with .onnx or .pt2" in call("export", houses["model"], "-o", "houses.pkl", code=1).stderr
+
+
+def test_keys_are_carried_into_the_output_as_they_are_written(call, call_json, houses, here):
+    new = table(4, seed=1).assign(key=["007", "01", "x,y", "2"])
+    new.to_csv("new.csv", index=False)
+    run = call("predict", houses["model"], "new.csv", "--keep", "key", "--keep", "town", "-o", "out.csv")
+    assert run.stderr == ""
+    found = pd.read_csv("out.csv", dtype={"key": str})
+    assert list(found) == ["key", "town", "mean", "std", "lower", "upper"]
+    assert found["key"].tolist() == ["007", "01", "x,y", "2"]
+    assert found["town"].tolist() == new["town"].tolist()
+    said = call_json("predict", houses["model"], "new.csv", "--keep", "key")["predictions"]
+    assert said["key"] == ["007", "01", "x,y", "2"]
+    assert said["mean"] == pytest.approx(found["mean"].tolist(), rel=1e-12)
+    assert "did you mean 'key'?" in call("predict", houses["model"], "new.csv", "--keep", "kei", code=1).stderr
+    new.assign(mean=1).to_csv("new.csv", index=False)
+    told = call("predict", houses["model"], "new.csv", "--keep", "mean", code=1).stderr
+    assert "predictions have a column of that name" in told
+
+
+def test_information_has_the_kernel_and_its_values(call, call_json, houses):
+    shown = call("info", houses["model"]).stdout
+    found = {row.name: row.value for row in stratagp.load(houses["model"]).hyperparameters_}
+    assert re.search(r"^kernel +Matern\(", shown, re.MULTILINE)
+    for name, value in found.items():
+        assert f"{name} = {value:.4g}" in shown
+    told = call_json("info", houses["model"])["learnt"]["values"]
+    assert {each["name"]: each["value"] for each in told} == pytest.approx(found, rel=1e-12)

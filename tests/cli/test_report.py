@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from stratagp.cli.commands import report
@@ -81,3 +82,29 @@ def test_foreign_descriptions_do_not_reach_the_terminal_raw(call, houses, here):
     for strange in ({"rows": {"train": "x"}}, {"metrics": 3}, {"metrics": {"rmse": "x"}}):
         path.write_text(json.dumps({**found, "about": {**found["about"], **strange}}))
         assert "error: model is damaged: its description" in call("info", "model", code=1).stderr
+
+
+@pytest.mark.parametrize("first", ["review", "kind"])
+def test_texts_beside_categories_have_a_report(call, here, first):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "review": [" ".join(rng.choice(["good", "bad", "fine"], 6)) + f" {i}" for i in range(60)],
+            "kind": rng.choice(["Test", "Train"], 60),
+        }
+    )
+    frame["y"] = frame.review.str.count("good") + (frame.kind == "Test")
+    frame[[first, *frame.columns.drop(first)]].to_csv("t.csv", index=False)
+    said = call("fit", "t.csv", "-t", "y", "--model", "gp-drf", "--epochs", "1", "-o", "m")
+    assert "the report failed" not in said.stderr
+    curves = json.loads(Path("m/results.json").read_text())["effects"]["curves"]
+    assert {each["name"]: each["values"] for each in curves}["kind"] in (["Test", "Train"], ["Train", "Test"])
+
+
+def test_a_model_that_fills_gaps_is_not_exported(call, here):
+    frame = table(40)
+    frame.loc[5, "size"] = np.nan
+    frame.to_csv("gaps.csv", index=False)
+    call("fit", "gaps.csv", "-t", "price", "--no-report", "--test", "0", "-o", "m")
+    told = call("export", "m", "-o", "m.pt2", code=1).stderr
+    assert told.startswith("error: export: this model fills missing inputs and averages over what they may be")

@@ -76,7 +76,7 @@ def test_boosting_of_many_rows_takes_a_class_of_one_row():
     y = np.where(np.arange(n) < n // 2, "a", "b")
     y[0] = "c"
     found = baselines(X, y, X.iloc[1:60], y[1:60], "classification", (), 0)
-    assert found["gradient boosting"]["accuracy"] == 1.0
+    assert found["gradient boosting"].scores()["accuracy"] == 1.0
 
 
 def test_a_baseline_that_fails_is_a_warning(monkeypatch):

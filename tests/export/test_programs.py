@@ -31,6 +31,7 @@ REFUSED = {
     "vecchia, classes": "Vecchia's process",
     "correlated": "correlated targets",
     "codes": "not Coregionalised",
+    "missing": "fills missing inputs",
     "texts": "objects such as texts",
     "autogp, deep kernel": "not ArcCosine",
     "dfgp, views": "objects such as texts",
@@ -64,8 +65,6 @@ def composed():
 def asked(name):
     """A model, rows as numbers, and what it says about these."""
     model, X = composed() if name == "composed" else fitted(name)
-    if name == "missing":
-        X = X[~np.isnan(X).any(1)]
     if hasattr(model, "classes_"):
         said = [model.predict_proba(X)]
     else:

@@ -4,6 +4,7 @@ import pytest
 
 from stratagp.recipes import budget as budgets
 from stratagp.recipes.budget import Budget, Plan, plan
+from stratagp.recipes.choose import seconds_of
 from stratagp.recipes.vecchia import CONDITIONALS
 
 
@@ -48,6 +49,25 @@ def test_trials_and_training_take_the_time_and_no_more(monkeypatch, n, seconds):
     assert found.budget.rows is None or spent > 0.98 * seconds or found.budget.rows == budgets._first(n)
 
 
+def test_of_many_rows_all_are_predicted_from_by_values_of_few(monkeypatch):
+    """Where 500 rows take 1.17 s, and Vecchia's process of 200,000 rows takes 30 s, or up to 90."""
+    slow, spent = 1.0, list[tuple[str, int]]()
+
+    def timed(trial, way, rows, epochs):
+        spent.append((way, rows))
+        return slow * seconds_of(way, rows, 8)
+
+    monkeypatch.setattr(budgets, "_timed", timed)
+    plans = [plan("exact", 200_000, Budget(seconds=limit), 1, lambda *_: None, True, 8) for limit in (100, 20, 5)]
+    assert spent == [("exact", 500)] * 3
+    assert plans[0] == Plan("vecchia", Budget())
+    assert (plans[1].way, plans[1].budget.rows) == ("vecchia", None)
+    left = 20 - seconds_of("exact", 500, 8)
+    took = (plans[1].search / 500) ** 3 * seconds_of("exact", 500, 8)
+    assert took == pytest.approx(0.4 * left, rel=0.01)  # and 200 · 0.04 s are less than the rest
+    assert plans[2].budget.rows == pytest.approx(25_000 * 0.6 * (5 - seconds_of("exact", 500, 8)), abs=1)
+
+
 def test_of_two_models_the_one_with_more_rows_is_taken(monkeypatch):
     trial = (500 / 375) ** 3  # seconds of the exact process
     short, long = (planned(monkeypatch, 20_000, seconds)[0] for seconds in (14.0, 40.0))
@@ -71,4 +91,4 @@ def test_a_plan_has_no_seconds_and_says_what_it_leaves_out(monkeypatch):
     assert found.budget.seconds is None
     assert found.budget.rows == 80
     assert 1 <= found.budget.epochs < 20
-    assert found.reason == f"{found.budget.epochs} epochs fit into the time limit of 20 s"
+    assert found.reason == f"{found.budget.epochs} epochs fit into the time limit"

@@ -158,3 +158,38 @@ def test_counts_are_explained(results, tmp_path):
     page = page_of(found, tmp_path)
     assert "Intervals of counts end on whole numbers" in page
     assert "97.5 % is right" in page
+
+
+def test_differences_in_each_row_decide_where_they_are_known(results):
+    performance = results["performance"]
+    performance["scores"] |= {"rmse": {"value": 4.0, "error": 3.0}, "nlpd": {"value": 2.0, "error": 1.0}}
+    performance["baselines"] = {"trees": {"rmse": 3.9, "nlpd": 2.5}}
+    performance["gains"] = {"trees": {"rmse": (-0.8, 0.1), "nlpd": (0.5, 0.4)}}  # of squares, and of densities
+    assert compare(results).kind == "worse"
+    performance["gains"]["trees"]["nlpd"] = (0.5, 0.1)
+    assert compare(results).kind == "mixed"
+    assert compare(results).loses
+    performance["gains"]["trees"] = {"rmse": (-0.8, 0.5), "nlpd": (0.5, 0.1)}
+    assert compare(results).kind == "better"
+    assert "the model is better by 0.5" in compare(results).sentence
+
+
+def test_an_impossible_error_is_no_chance(results):
+    performance = results["performance"]
+    performance["scores"] |= {"rmse": {"value": 4.0, "error": 3.0}}
+    performance["scores"].pop("nlpd")
+    performance["baselines"] = {"trees": {"rmse": 3.0}}
+    results["worst"]["rows"][0]["off"] = -3.0
+    assert compare(results).kind == "unclear"
+    assert words.bars_verdict(covering(results, lambda level: level)).kind == "about right"
+    results["worst"]["rows"][0]["off"] = -34.2
+    assert compare(results).kind == "worse"
+    assert "Its worst prediction is 34 standard deviations off." in compare(results).sentence
+    verdict = words.bars_verdict(covering(results, lambda level: level))
+    assert verdict.kind == "uneven"
+    assert "34 standard deviations off, which no chance explains" in verdict.sentence
+
+
+def test_what_a_fit_has_found_stands(results):
+    results["performance"]["verdict"] = ["worse", "Trees are better."]
+    assert compare(results) == words.Verdict("worse", "Trees are better.")

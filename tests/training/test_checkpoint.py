@@ -48,7 +48,11 @@ class Break(BaseException):
     """The process ends here, as far as the training can tell."""
 
 
-def fit(folder=None, break_after=None, stages=2, every=0.0, optimiser="adam", **options):
+def breaks():
+    raise Break
+
+
+def fit(folder=None, break_after=None, stages=2, every=0.0, optimiser="adam", how=breaks, **options):
     """Two stages of training; what the module and histories are at the end."""
     model = Noisy()
     left = [break_after]
@@ -57,7 +61,7 @@ def fit(folder=None, break_after=None, stages=2, every=0.0, optimiser="adam", **
         if left[0] is not None:
             left[0] -= 1
             if left[0] < 0:
-                raise Break
+                left[0] = how()
         return model.objective(x, y)
 
     kept = None if folder is None else Checkpoint(folder, every)
@@ -109,6 +113,20 @@ def test_saves_are_rare_and_what_is_lost_is_done_again(tmp_path):
     with pytest.raises(Break):
         fit(tmp_path, break_after=50, every=0.02)
     same(fit(tmp_path, every=0.02), whole)
+
+
+def test_ctrl_c_keeps_the_model_and_its_state_and_the_same_call_goes_on(tmp_path, caplog):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it
+    try:
+        whole = fit(stages=1)
+        _, (history,), _ = fit(
+            tmp_path, break_after=20, stages=1, every=1e9, how=lambda: os.kill(os.getpid(), signal.SIGINT)
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (history.ending, history.steps) == ("interrupted", 21)
+    assert f"the model is kept, and its state is in {tmp_path / 'stage-0.safetensors'}" in caplog.text
+    same(fit(tmp_path, stages=1), whole)
 
 
 def test_a_stage_that_is_over_is_not_trained_again(tmp_path):

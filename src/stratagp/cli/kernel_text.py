@@ -111,10 +111,13 @@ class _Reader:
             if each.arg in named:
                 raise self._refuse(node, f"the argument {each.arg!r} is given twice")
             named[each.arg] = self._literal(each.value)
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "on" and len(arguments) == 1 and not named:
-            return self._on(node, self.read(node.func.value), arguments[0])
+        if isinstance(node.func, ast.Attribute) and not named:
+            if node.func.attr == "on" and len(arguments) == 1:
+                return self._on(node, self.read(node.func.value), arguments[0])
+            if node.func.attr == "fix" and all(isinstance(each, str) for each in arguments):
+                return self._fixed(node, self.read(node.func.value), arguments)
         if not isinstance(node.func, ast.Name):
-            raise self._refuse(node, 'the only method allowed is .on("column")')
+            raise self._refuse(node, 'the only methods allowed are .on("column") and .fix("parameter")')
         return self._made(node, node.func, arguments, named)
 
     def _made(self, node: ast.expr, name: ast.Name, arguments: list[Any], named: dict[str, Any]) -> Any:
@@ -141,6 +144,12 @@ class _Reader:
         try:
             return kernel.on(columns)
         except (AttributeError, *_OF_ARGUMENTS) as error:
+            raise self._refuse(node, _message(error)) from None
+
+    def _fixed(self, node: ast.expr, kernel: Any, names: list[str]) -> Any:
+        try:
+            return kernel.fix(*names)
+        except (AttributeError, KeyError, *_OF_ARGUMENTS) as error:
             raise self._refuse(node, _message(error)) from None
 
     def _literal(self, node: ast.expr) -> Any:

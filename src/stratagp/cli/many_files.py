@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import stratagp
-from stratagp.cli.model_folder import Fitted, Learnt
+from stratagp.cli.model_folder import Fitted, Judge, Learnt
 from stratagp.cli.models import build, choose_for_files, training
 from stratagp.cli.output import Console
-from stratagp.cli.scores import baselines, tested
+from stratagp.cli.scores import baselines, gains, tested
 from stratagp.cli.settings import Settings
 from stratagp.cli.table import DataFrame, examine, pandas, pick, refuse_format, tell
 from stratagp.cli.target import find_task
@@ -39,6 +39,12 @@ def fit(console: Console, settings: Settings) -> Fitted:
         raise InputError(
             "--time-limit and --rows need a file that fits in memory: give fewer --epochs or files instead"
         )
+    if settings.search_rows is not None:
+        raise InputError("--search-rows needs a file that fits in memory: leave it out")
+    if settings.folds is not None:
+        raise InputError(
+            f"--folds needs a file that fits in memory, but {settings.file} is read in batches: use --test"
+        )
     choice = choose_for_files(settings)
     whole, sample = _open(settings.file)
     task, why = find_task(pick(sample, target, settings.file), settings.task)
@@ -55,7 +61,9 @@ def fit(console: Console, settings: Settings) -> Fitted:
     model = build(choice, task, settings, 0, verbose=console.talks)
     with _in_our_words(), training(model, console):
         model.fit(source, None, checkpoint=settings.checkpoint)
-    fitted = Fitted(model, choice, task, columns, assumed, None, {}, {}, settings, time.perf_counter() - start)
+    settings, seconds = replace(settings, refit=False), time.perf_counter() - start
+    said = "not scored; saved: the model of all rows"
+    fitted = Fitted(model, choice, task, columns, assumed, settings, seconds, said=said)
     return _tested(fitted, source, test, console) if test is not None and console.first else fitted
 
 
@@ -240,9 +248,12 @@ def _tested(fitted: Fitted, source: stratagp.data.Source, test: stratagp.data.So
     with console.at_work():
         seen, new = learnt_from(source.surveyed), sampled(test, seed)
     new = _of_known_classes(new, fitted.model.classes_, console) if task == "classification" else new
-    found = tested(fitted.model, new.X, new.y, task, console) if len(new.y) else {}
-    if not found:
-        return replace(fitted, counts=(seen.of, new.of))
+    model, counts = fitted.model, (seen.of, new.of)
+    own = tested(model, new.X, new.y, task, console) if len(new.y) else None
+    said = f"the model of the other {seen.of:,}, which is saved: rows in files are learnt from once"
+    fitted = replace(fitted, said=said.replace("the model", "not scored: the model", 1), counts=counts)
+    if own is None:
+        return fitted
     with console.at_work():
         known = task == "regression" or set(np.unique(new.y)) <= set(np.unique(seen.y))
         others = baselines(seen.X, seen.y, new.X, new.y, task, (), seed) if known else {}
@@ -250,7 +261,16 @@ def _tested(fitted: Fitted, source: stratagp.data.Source, test: stratagp.data.So
         f"rows are read in batches: scores are about {len(new.y):,} of {new.of:,} held-out rows",
         f"the data summary, effects and baselines are about {len(seen.y):,} of {seen.of:,} training rows",
     ]
-    rows = (seen.X, seen.y, new.X, new.y)
     return replace(
-        fitted, assumed=[*fitted.assumed, *samples], rows=rows, scores=found, baselines=others, counts=(seen.of, new.of)
+        fitted,
+        assumed=[*fitted.assumed, *samples],
+        rows=(seen.X, seen.y),
+        judges=[Judge(model, new.X, new.y)],
+        scores=own.scores(),
+        baselines={name: each.scores() for name, each in others.items()},
+        gains=gains(own, others),
+        farthest=own.farthest,
+        said=f"scored: {len(new.y):,} of {new.of:,} held-out rows, by {said}",
+        hint="try more --epochs, or use the baseline",
+        sampled=True,
     )

@@ -7,29 +7,47 @@ report, made from ``results.json``.
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 import stratagp
+from stratagp.cli.learnt_values import learnt_by
 from stratagp.cli.models import Choice
 from stratagp.cli.output import Console, plain
-from stratagp.cli.scores import Scores, as_table
+from stratagp.cli.scores import Gains, Scores, as_table
 from stratagp.cli.settings import Settings
 from stratagp.cli.table import KINDS, WRITTEN, DataFrame, Format, Series, TableFile, inputs, pick, shown_name
 from stratagp.cli.target import TASKS, targets
 from stratagp.errors import InputError, ModelFileError
 from stratagp.persistence.files import describe, is_model
 
+if TYPE_CHECKING:
+    from stratagp.report.words import Verdict as Verdict
+else:  # loads torch
+    Verdict = Any
+
 TABLE, SETTINGS, RESULTS, REPORT = "table.json", "settings.toml", "results.json", "report.html"
+_PASSES, _ANSWERS, _LEAST_REPORTED = 4, 20_000, 100  # predictions of a row for a report, and of all others; rows
+_COVARIANCES = 8  # times as many of Vecchia's process, whose curves ask for covariances
 _COLUMN = {"name": str, "kind": str, "distinct": int, "missing": int}
 _TRUTHS = {"True", "False"}
 Inputs: TypeAlias = DataFrame | Series
 """A frame, or the column of texts if that is all a model sees."""
+
+
+class Judge(NamedTuple):
+    """A model, and rows with targets that it has not seen, as it takes them."""
+
+    model: Any
+    X: Inputs
+    y: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -41,13 +59,21 @@ class Fitted:
         choice: which model it is, and why.
         columns: what the table has besides the target.
         assumed: what was assumed about the data, in sentences.
-        rows: ``X, y, X_test, y_test`` as the estimator takes them, or a sample of those in files; None without a test.
-        scores: on held-out rows; empty if there are none.
+        rows: ``X, y`` that the model has learnt from, as the estimator takes them, or a sample of those in files.
+        judges: models that have not seen some rows, with these rows, or a sample of those in files.
+        scores: of the judges on these rows; empty if there are none.
         baselines: scores of other predictors on the same rows.
+        gains: how much less the judges lose than the baselines, row by row.
+        farthest: by how many standard deviations their worst prediction of a number is off.
         settings: the options that repeat the fit.
         seconds: how long the fit took.
-        counts: numbers of training and test rows, where ``rows`` is a sample.
+        said: what was scored and what is saved, in a line.
+        hint: what to try where a baseline is better.
+        pace: seconds that the prediction of a row takes.
+        counts: numbers of rows that the judges have learnt from, and of those they are judged by, in all.
+        sampled: whether ``rows`` and those of ``judges`` are samples.
         written: whether classes are texts, as the file writes them.
+        stopped: whether somebody ended the fit, so that there is nothing but the model.
     """
 
     model: Any
@@ -55,16 +81,29 @@ class Fitted:
     task: str
     columns: list[stratagp.data.Field]
     assumed: list[str]
-    rows: tuple[Any, Any, Any, Any] | None
-    scores: Scores
-    baselines: dict[str, Scores]
     settings: Settings
     seconds: float
+    rows: tuple[Any, Any] | None = None
+    judges: Sequence[Judge] = ()
+    scores: Scores = field(default_factory=dict)
+    baselines: dict[str, Scores] = field(default_factory=dict)
+    gains: Gains = field(default_factory=dict)
+    farthest: float = 0.0
+    said: str = ""
+    hint: str = ""
+    pace: float = 0.0
     counts: tuple[int, int] | None = None
+    sampled: bool = False
     written: bool = False
+    stopped: bool = False
 
-    def save(self, out: Path, console: Console) -> None:
-        """Write the folder and print the result; scores come first, since the report takes a while."""
+    def save(self, out: Path, console: Console, left: float = math.inf) -> None:
+        """Write the folder and print the result; scores come first, since the report takes a while.
+
+        Arguments:
+            left: seconds for all this; a report that would take longer is about fewer rows, or left out.
+        """
+        start = time.perf_counter()
         self.model.save(out, overwrite=self.settings.overwrite)
         about, settings = self._about(), self.settings
         text = self.choice.texts[0] if self.choice.alone else None
@@ -76,30 +115,76 @@ class Fitted:
         (out / SETTINGS).write_text(repeat.as_toml(), "utf-8")
         for name in (RESULTS, REPORT):  # of an earlier model
             (out / name).unlink(missing_ok=True)
+        if self.stopped:
+            return
         scores = {f"StrataGP, {self.choice.model}": self.scores, **self.baselines}
+        verdict = self._verdict()
+        first = [f"{verdict.sentence} What next: {self.hint}."] if verdict and self.hint and verdict.loses else []
         if not console.as_json:  # which comes as one object, at the end
-            console.result("\n".join([*([as_table(scores)] if self.scores else []), f"model: {out}"]), {})
-        report = self._report(out, console) if settings.report else None
+            table = [as_table(scores)] if self.scores else []
+            console.result("\n".join([*first, *table, self.said, f"model: {out}"]), {})
+        left -= time.perf_counter() - start
+        report = self._report(out, console, verdict, left) if settings.report else None
+        about |= {"verdict": verdict and {**verdict._asdict(), "hint": self.hint if first else ""}}
         console.result(f"report: {report}" if report else "", {**about, "out": str(out), "report": report})
 
+    def _verdict(self) -> Verdict | None:
+        """Whether the model beats the baselines; None where nothing was compared."""
+        if not self.scores or not self.baselines:
+            return None
+        scores = {name: {"value": value, "error": None} for name, value in self.scores.items()}
+        rows = self.counts[1] if self.counts else sum(len(each.y) for each in self.judges)
+        evidence = "held-out" if self.settings.folds is None else "cross-validated"
+        about: dict[str, Any] = {"evidence": evidence, "rows": rows, "scores": scores, "baselines": self.baselines}
+        about["gains"], worst = self.gains, {"rows": [{"off": self.farthest}]}
+        return stratagp.report.words.compare({"task": self.task, "performance": about, "worst": worst})
+
     def _about(self) -> dict[str, Any]:
-        counts = self.counts or (self.rows and (len(self.rows[1]), len(self.rows[3])))
+        counts = None if self.counts is None else dict(zip(("train", "test"), self.counts, strict=True))
         return {
             "task": self.task,
             "model": self.choice.model,
             "reason": self.choice.reason,
             "seconds": round(self.seconds, 3),
-            "rows": counts and dict(zip(("train", "test"), counts, strict=True)),
+            "rows": counts
+            and {**counts, "saved": counts["train"] if self.sampled or not self.rows else len(self.rows[1])},
+            "said": self.said,
             "metrics": self.scores,
             "baselines": self.baselines,
             "assumptions": self.assumed,
+            "learnt": self._learnt(),
         }
 
-    def _report(self, out: Path, console: Console) -> str | None:
+    def _learnt(self) -> dict[str, Any]:
+        try:
+            return learnt_by(self.model)
+        except Exception as error:  # the model is worth more than a look at it
+            return {"failed": f"{type(error).__name__} {error}"}
+
+    @property
+    def _answers(self) -> int:
+        """How many predictions a report asks for besides those of the rows it is about."""
+        return _ANSWERS * (_COVARIANCES if self.choice.model == "vecchia" else 1)
+
+    def _in_time(self, left: float) -> list[Judge] | None:
+        """Judges of as many rows as a report can be about in the time that is left; None if there are too few."""
+        able, count = left / max(self.pace, 1e-9) - self._answers, sum(len(each.y) for each in self.judges)
+        share = min(1.0, able / (_PASSES * min(count, 20_000)))
+        if share * count < min(count, _LEAST_REPORTED):
+            return None
+        firsts = [max(1, int(share * len(each.y))) for each in self.judges]  # which are in a random order
+        return [Judge(model, X.iloc[:n], y[:n]) for (model, X, y), n in zip(self.judges, firsts, strict=True)]
+
+    def _report(self, out: Path, console: Console, verdict: Verdict | None, left: float) -> str | None:
         """Write the report about held-out rows; None, and a remark or warning, if there are none or it fails."""
         if self.rows is None or not self.scores:
             console.note("no report: it needs held-out rows with scores, and there are none")
             return None
+        if (judges := self._in_time(left)) is None:
+            console.warn("no time was left for the report: stratagp report --data with rows to judge by writes one")
+            return None
+        rows = sum(len(each.y) for each in judges)
+        console.stage(f"report about {rows:,} rows", self.pace * (_PASSES * min(rows, 20_000) + self._answers))
         kept = {
             name: value for name, value in self.settings.kept().items() if name != "seed"
         }  # which the report shows by itself
@@ -108,6 +193,9 @@ class Fitted:
                 results = stratagp.report.gather(
                     self.model,
                     *self.rows,
+                    None,
+                    None,
+                    judges=judges,
                     baselines=self.baselines,
                     settings=plain({**kept, "command": f"stratagp fit --config {out / SETTINGS} --out {out}-again"}),
                     assumptions=self.assumed,
@@ -116,7 +204,9 @@ class Fitted:
                 )
             if results["model"]["reason"] is not None:
                 results["model"]["reason"] = self.choice.reason  # the model only knows that it was asked for
-            if self.counts is not None:
+            among = self.counts is not None and not self.sampled and len(self.rows[1]) > self.counts[0]
+            results["performance"] |= {"said": self.said, "verdict": verdict and list(verdict), "among": among}
+            if self.counts is not None and self.sampled:
                 results["data"]["rows"], results["data"]["test_rows"] = self.counts
                 results["performance"]["of"] = self.counts[1]
             (out / RESULTS).write_text(json.dumps(results, ensure_ascii=False) + "\n", "utf-8")
@@ -151,11 +241,17 @@ class Learnt:
     about: dict[str, Any]
     written: bool = False
 
-    def rows(self, file: str, form: Format, console: Console) -> tuple[Inputs, DataFrame]:
-        """The inputs in a file, and the table itself."""
+    def rows(
+        self, file: str, form: Format, console: Console, keep: Sequence[str] = ()
+    ) -> tuple[Inputs, DataFrame, DataFrame]:
+        """The inputs in a file, the table itself, and the columns to keep as the file writes them."""
+        table, name = TableFile(file, form), shown_name(file)
         texts = [each.name for each in self.schema.fields if each.kind in WRITTEN]
-        frame = TableFile(file, form).read([*texts, self.target] if self.written else texts)
-        return self.inputs(frame, shown_name(file), console), frame
+        frame = table.read([*texts, self.target] if self.written else texts)
+        picked = [pick(frame, each, name) for each in keep]
+        known = {each.name for each in self.schema.fields}
+        X = self.inputs(frame.drop(columns=[each for each in keep if each not in known]), name, console)
+        return X, frame, table.as_written(frame, keep)[[each.name for each in picked]]
 
     def inputs(self, frame: DataFrame, name: str, console: Console) -> Inputs:
         """The inputs in a table that has been read."""

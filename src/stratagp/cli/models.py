@@ -91,6 +91,11 @@ class Choice:
         return self.by_batches or (self.model == "sparse" and task == "classification")
 
     @property
+    def goes_on(self) -> bool:
+        """Whether it learns from more rows from where it ended, in a part of the time."""
+        return self.model in ("best", "exact", "vecchia")
+
+    @property
     def fills(self) -> bool:
         """Whether it fills missing inputs."""
         return self.stacked or not (self.by_batches or self.texts)
@@ -111,7 +116,7 @@ def choose(settings: Settings, columns: Sequence[stratagp.data.Field], rows: int
         )
     suits = not (log or likelihood or settings.kernel) and settings.device in (None, "cpu")
     if asked == "auto" and suits and _LEAST_STACKED <= rows <= max(_SECONDS):
-        limit = f"{_limit(settings, rows):g} s"
+        limit = f"{limit_of(settings, rows):g} s"
         reason = f"the best mixture of processes and trees that {limit} allow; --model single is quicker"
         return Choice("best", reason, texts)
     if asked in ("auto", "single"):
@@ -143,7 +148,7 @@ def choose_for_files(settings: Settings) -> Choice:
     return found
 
 
-def _limit(settings: Settings, rows: int) -> float:
+def limit_of(settings: Settings, rows: int) -> float:
     """Seconds that the best mixture may take."""
     usual = next((seconds for most, seconds in _SECONDS.items() if rows <= most), max(_SECONDS.values()))
     return settings.time_limit or usual
@@ -180,7 +185,7 @@ def build(
     if named.inference is not None:
         options |= {"missing": "impute" if missing else "raise", "inference": named.inference[of_classes]}
     if choice.stacked:
-        limit = _limit(settings, rows)
+        limit = limit_of(settings, rows)
         plan = list(settings.plan) or None
         options |= {"missing": "impute" if missing else "raise", "time_limit": limit, "plan": plan}
     if choice.model == "autogp" and kernel is None:
@@ -205,8 +210,13 @@ def training(model: Estimator, console: Console) -> Iterator[None]:
     """Warnings of a fit as lines of the console; an interrupted fit ends the command."""
     with console.at_work():
         yield
-    if any(each.ending == "interrupted" for each in getattr(model, "histories_", ())):
+    if was_interrupted(model):
         raise KeyboardInterrupt
+
+
+def was_interrupted(model: Estimator) -> bool:
+    """Whether somebody ended the training of a model, which is then as its last step left it."""
+    return any(each.ending == "interrupted" for each in getattr(model, "histories_", ()))
 
 
 def as_inputs(X: DataFrame, choice: Choice) -> DataFrame | list[str]:

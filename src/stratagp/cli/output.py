@@ -38,11 +38,28 @@ class Console:
         self.as_json, self.debug, self.first = as_json, debug, os.environ.get("RANK", "0") == "0"
         self.warns = self.first and not silent
         self.talks = self.warns and (verbose or sys.stderr.isatty())
+        self.start, self.stages, self.limit = time.perf_counter(), [0, 0], math.inf
 
     def note(self, text: str) -> None:
         """Print a remark, for people who watch."""
         if self.talks:
             click.echo(harmless(text), err=True)
+
+    def begin(self, stages: int, limit: float | None) -> None:
+        """From now on, work has so many stages and a limit of seconds since the start, if any."""
+        self.stages, self.limit = [0, stages], math.inf if limit is None else limit
+
+    def stage(self, text: str, about: float | None = None) -> None:
+        """Tell that the next stage begins, how long all took so far, and how long is left where that is known.
+
+        Arguments:
+            about: seconds that the stage will take.
+        """
+        self.stages[0] += 1
+        spent = time.perf_counter() - self.start
+        left = "" if math.isinf(self.limit) else f", {max(0.0, self.limit - spent):.0f} s left"
+        takes = "" if about is None else f", in about {max(about, 1.0):.0f} s"
+        self.note(f"stage {self.stages[0]} of {self.stages[1]} ({spent:.0f} s so far{left}): {text}{takes}")
 
     def warn(self, text: str) -> None:
         """Print something the user should know, whether anybody watches or not."""

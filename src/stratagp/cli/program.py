@@ -102,8 +102,8 @@ def declared(name: str) -> Callable[[Callable[..., None]], click.Command]:
                 run(console, **options)
             except Exception as error:
                 raise _ending(error, console) from None
-            except KeyboardInterrupt:
-                raise _ending(click.Abort(), console) from None
+            except KeyboardInterrupt as stop:
+                raise _ending(click.Abort(*stop.args), console) from None
 
         made = click.command(name)(guarded)
         made.params += [click.Option(names, is_flag=True, help=text) for names, text in _COMMON]  # after its own
@@ -118,7 +118,7 @@ def _ending(error: Exception, console: Console) -> Exception:
         return error
     if isinstance(error, click.Abort):
         if console.first:
-            console.error("interrupted")
+            console.error(": ".join(["interrupted", *map(str, error.args)]))
         return click.exceptions.Exit(INTERRUPTED)
     if isinstance(error, BrokenPipeError):  # whoever read our output has stopped; nothing more can be written
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

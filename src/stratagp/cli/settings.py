@@ -32,8 +32,11 @@ class Settings:
     kernel: str | None = None
     kinds: dict[str, str] = field(default_factory=dict)
     test: float = 0.2
+    folds: int | None = None
+    refit: bool = True
     drop_missing: bool = False
     rows: int | None = None
+    search_rows: int | None = None
     epochs: int | None = None
     time_limit: float | None = None
     plan: tuple[str, ...] = ()
@@ -53,7 +56,8 @@ class Settings:
 
     def kept(self) -> dict[str, Any]:
         """The options that make the same model again, without those left out."""
-        every = {name: value for name, value in asdict(self).items() if name not in _KEPT_OUT}
+        out = (*_KEPT_OUT, "test" if self.folds else "folds")
+        every = {name: value for name, value in asdict(self).items() if name not in out}
         return {name: value for name, value in every.items() if value is not None and value != {} and value != ()}
 
     def as_toml(self) -> str:

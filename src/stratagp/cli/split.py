@@ -40,6 +40,14 @@ class Parts:
         unseen = _unseen(fewer)
         return replace(fewer, X_test=fewer.X_test[~unseen], y_test=fewer.y_test[~unseen])
 
+    def tested_by(self, rows: int, seed: int) -> Parts:
+        """With at most so many of the test rows, drawn at random, in their order."""
+        n = len(self.y_test)
+        if rows >= n:
+            return self
+        kept = np.sort(np.random.default_rng(seed).choice(n, rows, replace=False))
+        return replace(self, X_test=self.X_test.iloc[kept], y_test=self.y_test[kept])
+
 
 def hold_out(
     X: DataFrame,
@@ -66,7 +74,12 @@ def hold_out(
         X, X_test, y, y_test = train_test_split(X, y, test_size=test, random_state=seed, stratify=labels)
     except ValueError as error:
         raise InputError(f"--test {test} cannot hold out a part of {len(y)} rows: {error}") from None
-    parts = _moved(Parts(X, y, X_test, y_test, np.arange(len(y)), categories, of_classes), console)
+    return settled(Parts(X, y, X_test, y_test, np.arange(len(y)), categories, of_classes), seed, console)
+
+
+def settled(parts: Parts, seed: int, console: Console) -> Parts:
+    """Parts whose test rows the training rows can answer, with an order in which training rows are drawn."""
+    parts = _moved(parts, console)
     return replace(parts, rank=_rank(parts, seed))
 
 

@@ -163,6 +163,18 @@ class Regressor(RegressorMixin, Estimator, ABC):
 
         return [self._shaped(each) for each in self._reduced(self._points(X), "y", answer)]
 
+    def mean_interval_density(self, X: RowsLike, y: ArrayLike, level: float = 0.95) -> list[np.ndarray]:
+        """Mean, both ends of the interval, and the log density of each target, in one pass over the rows."""
+        check_level(level)
+        points = self._points(X)
+        targets, levels = self._targets(y, len(points)), [0.5 - level / 2, 0.5 + level / 2]
+
+        def answer(found: Predictive, rows: slice) -> list[np.ndarray]:
+            return [found.mean, *found.quantile(levels), found.log_density(targets[rows])]
+
+        mean, low, high, density = self._reduced(points, "y", answer)
+        return [*map(self._shaped, (mean, low, high)), density[:, 0] if density.shape[1] == 1 else density]
+
     def log_density(self, X: RowsLike, y: ArrayLike) -> np.ndarray:
         """``log p(yᵢ | xᵢ, data)`` of each row: its mean with a minus sign is the NLPD.
 

@@ -26,6 +26,7 @@ from stratagp.estimators.inputs.table import N_DRAWS, TableInputs
 from stratagp.estimators.inputs.views import ViewInputs
 from stratagp.estimators.intake import CheckpointLike, Intake, Reading, is_source, taken_in
 from stratagp.estimators.prediction_files import predict_file
+from stratagp.estimators.refit import EARLIER, learn_from, refit
 from stratagp.estimators.saving import export_model, first_rows, save_model
 from stratagp.kernels import Kernel
 from stratagp.likelihoods import Likelihood
@@ -109,7 +110,7 @@ class Estimator(BaseEstimator, ABC):
 
     def _learn(self, X: RowsLike, y: ArrayLike | None, checkpoint: CheckpointLike = None, **about: Any) -> Self:
         """Read rows, learn from them, and keep what was learnt; a fit that fails leaves the estimator as it was."""
-        before = dict(vars(self))
+        earlier, before = self.__dict__.pop(EARLIER, None), dict(vars(self))
         try:
             device = find_device(self.device)
             check_options(self)
@@ -129,7 +130,7 @@ class Estimator(BaseEstimator, ABC):
             points = self.inputs_.learn(self, intake.X)
             self._example = first_rows(intake.X, self.inputs_.takes_views)
             rows = self._rows(intake, points, **about)
-            self.fitted_ = self._recipe(rows).fit(rows, context)
+            self.fitted_ = learn_from(self._recipe(rows), rows, context, earlier)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -376,6 +377,7 @@ class Estimator(BaseEstimator, ABC):
         return relevance(self.fitted_, self.inputs_.source, vars(self).get("n_features_in_", 0))
 
     predict_file = predict_file
+    refit = refit
     save = save_model
     export = export_model
 

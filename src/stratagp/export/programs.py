@@ -114,6 +114,11 @@ class ModelGraph(nn.Module):
         self.inputs = InputGraph(model)
         self.of_classes = "classes_" in vars(model)
         self.answer = _answer(fitted, self.of_classes)
+        if getattr(model.inputs_, "imputer", None) is not None:
+            raise UnsupportedError(
+                "export: this model fills missing inputs and averages over what they may be, which a graph cannot do: "
+                "fit it on complete rows with missing='raise', or save the model instead"
+            )
         if not self.of_classes:
             self.register_buffer("shift", torch.from_numpy(np.array(model.scale_.mean)))
             self.register_buffer("scale", torch.from_numpy(np.array(model.scale_.scale)))

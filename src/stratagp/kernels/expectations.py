@@ -33,6 +33,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from stratagp.errors import UnsupportedError
+from stratagp.linalg.shapes import broadcast_shapes
 from stratagp.types import Gaussian
 
 if TYPE_CHECKING:
@@ -259,6 +260,6 @@ def _beside(*blocks: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """Blocks side by side, after broadcasting all axes but the last."""
     shapes = [block.shape[:-1] for block in blocks]
     if any(shape != shapes[0] for shape in shapes):  # not called otherwise: the n of a traced graph has no value
-        shape = torch.broadcast_shapes(*shapes)
+        shape = broadcast_shapes(*shapes)
         blocks = tuple(block.expand(*shape, block.shape[-1]) for block in blocks)
     return torch.cat(blocks, -1)

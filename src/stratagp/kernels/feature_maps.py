@@ -30,6 +30,7 @@ from torch import Tensor, nn
 from stratagp.errors import InputError, UnsupportedError
 from stratagp.kernels.base import Kernel
 from stratagp.kernels.spectral import Rng as Rng
+from stratagp.linalg.shapes import broadcast_shapes
 
 
 class Wave(NamedTuple):
@@ -167,7 +168,7 @@ class WaveFeatures(FeatureMap):
             amplitude, phase = term(x)
             amplitude = amplitude / math.sqrt(term.draws)
             blocks += [amplitude] if phase is None else [amplitude * phase.cos(), amplitude * phase.sin()]
-        functions = torch.broadcast_shapes(*(block.shape[:-2] for block in blocks))
+        functions = broadcast_shapes(*(block.shape[:-2] for block in blocks))
         return torch.cat([block.expand(*functions, *block.shape[-2:]) for block in blocks], -1)
 
 

@@ -25,6 +25,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from stratagp.errors import InputError
+from stratagp.linalg.shapes import broadcast_shapes
 
 GUARDS = 2  # grid points beyond the range of the inputs, on either side
 
@@ -135,7 +136,7 @@ def interpolate(
     >>> interpolate(grid.points**2, *cubic_weights(torch.tensor([0.3], dtype=torch.float64), grid))
     tensor([0.0900], dtype=torch.float64)
     """
-    axes = torch.broadcast_shapes(values.shape[:-1], index.shape[:-2])
+    axes = broadcast_shapes(values.shape[:-1], index.shape[:-2])
     flat = index.flatten(-2).expand(*axes, -1)
     gathered = values.expand(*axes, -1).gather(-1, flat).unflatten(-1, index.shape[-2:])
     return (gathered * weight).sum(-1)

@@ -31,6 +31,7 @@ from stratagp.linalg.distances import (
     weight_gradient,
     with_ones,
 )
+from stratagp.linalg.shapes import broadcast_shapes
 
 _BLOCK = 2**17  # entries of a matrix handled at once, so that they stay in the cache
 
@@ -220,7 +221,7 @@ class _Squares:
 
     def __init__(self, x: Tensor, z: Tensor, weight: Tensor, variance: Tensor) -> None:
         self.dtype, self.device = x.dtype, x.device
-        axes = torch.broadcast_shapes(*(value.shape[:-2] for value in (x, z, weight, variance)))
+        axes = broadcast_shapes(*(value.shape[:-2] for value in (x, z, weight, variance)))
         self.shape = (*axes, x.shape[-2], z.shape[-2])
         self._prepare(x, z, weight)
         if self.dtype == torch.float32 and rounding_shows(self.x_norm, self.z_norm):

@@ -116,6 +116,7 @@ class StackModel(Fitted):
         rows: training rows.
         board: how every candidate did, the best first.
         plan: the candidates that were judged, in their order: with these names the same fit needs no clock.
+        columns: names of the columns that members see.
     """
 
     members: list[Member]
@@ -123,6 +124,7 @@ class StackModel(Fitted):
     rows: Any = field(repr=False)
     board: list[Entry] = field(default_factory=list)
     plan: list[str] = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
 
     @property
     def module(self) -> Parameterised:

@@ -63,7 +63,7 @@ class PlotData:
     def is_number(self, j: int, model: Any = None) -> bool:
         """Whether a column holds numbers or dates, not categories, by the model's own view if it has one."""
         categories = categories_of(model)
-        if categories is not None:
+        if categories is not None and len(categories) == len(self.names):  # else it sees some as texts
             return not categories[j]
         return self.column(j).dtype.kind in "fiuM"
 

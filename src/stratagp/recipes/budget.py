@@ -3,7 +3,8 @@
 Short trials turn seconds into rows and epochs, which repeat to the last bit however fast the machine is. The cost of an
 exact process grows at most with the cube of the ``n`` rows, that of a sparse one with ``n min(n, m)²`` for ``m``
 inducing points, that of mini-batches with ``n``, and that of Vecchia's process with the rows whose conditionals it
-learns from, of which it takes a few thousand at most.
+learns from, of which it takes a few thousand at most. Where there are many rows and numbers to learn, it sees all rows,
+and its values come from few of them if time is short.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from stratagp.recipes.choose import INDUCING
+from stratagp.recipes.choose import EXACT_ROWS, INDUCING, seconds_of
 from stratagp.recipes.vecchia import CONDITIONALS
 
 _LEAST, _TRIAL = 50, 500  # rows of the first trial: a quarter of all, between these
 _DEARER = 10  # times as long as a trial of the exact process one of Vecchia's may take
 _BATCH_TRIAL = 2000  # rows of trials by mini-batches
+_SEARCHING = 0.4  # of the time, for values of few rows where predictions come from all
+_SAFELY = 3.0  # times as long as expected a search of values may take
+_A_THOUSAND = 0.04  # seconds in which Vecchia's process takes in so many rows, on the machine of `seconds_of`
 _ROUNDING = 1e-6  # of rows
 
 
@@ -44,6 +48,8 @@ class Budget:
 class Plan(NamedTuple):
     """A way of inference with a budget of rows and epochs in place of seconds; why, where that is less than asked.
 
+    ``search`` is how many rows values come from, where predictions come from more.
+
     >>> Plan("exact", Budget(rows=500)).way
     'exact'
     """
@@ -51,13 +57,14 @@ class Plan(NamedTuple):
     way: str
     budget: Budget
     reason: str = ""
+    search: int | None = None
 
 
 Trial = Callable[[str, int, int | None], object]
 """``trial(way, rows, epochs)`` learns from so many rows; None stands for the usual number of epochs."""
 
 
-def plan(way: str, n: int, budget: Budget, usual: int, trial: Trial, vecchia: bool) -> Plan:
+def plan(way: str, n: int, budget: Budget, usual: int, trial: Trial, vecchia: bool, columns: int | None = None) -> Plan:
     """What to learn within a budget.
 
     Arguments:
@@ -67,6 +74,7 @@ def plan(way: str, n: int, budget: Budget, usual: int, trial: Trial, vecchia: bo
         usual: epochs without a limit.
         trial: learns from some rows, to be timed.
         vecchia: whether Vecchia's process may take the place of an exact one.
+        columns: how many there are, where targets are numbers.
 
     >>> plan("exact", 1000, Budget(rows=500), 1, lambda way, rows, epochs: None, vecchia=True).budget.rows
     500
@@ -76,11 +84,26 @@ def plan(way: str, n: int, budget: Budget, usual: int, trial: Trial, vecchia: bo
         return Plan(way, budget)
     if way not in ("exact", "vecchia", "sparse"):
         found = _epochs(way, n, seconds, budget.epochs or usual, trial)
+    elif vecchia and way == "exact" and n > EXACT_ROWS and columns is not None:
+        found = _of_many(n, seconds, trial, columns)
     else:
         found = _rows(way, n, seconds, trial, vecchia)
     rows, epochs = found.budget.rows or budget.rows, found.budget.epochs or budget.epochs
-    reason = found.reason and f"{found.reason} the time limit of {seconds:g} s"
-    return Plan(found.way, Budget(rows, epochs), reason)
+    reason = found.reason and f"{found.reason} the time limit"
+    return Plan(found.way, Budget(rows, epochs), reason, found.search)
+
+
+def _of_many(n: int, seconds: float, trial: Trial, columns: int) -> Plan:
+    """Vecchia's process of as many rows as it can take in; one trial tells how fast this machine is."""
+    took = _timed(trial, "exact", _TRIAL, None)
+    left, slow = max(seconds - took, 0.0), took / seconds_of("exact", _TRIAL, columns)
+    if _SAFELY * slow * seconds_of("vecchia", n, columns) <= left:
+        return Plan("vecchia", Budget())
+    search = min(EXACT_ROWS, max(_TRIAL, _able(_TRIAL, _SEARCHING * left / took, "exact")))
+    able = max(search, int(1000 * (1 - _SEARCHING) * left / (slow * _A_THOUSAND)))
+    rows = None if able >= n else able
+    of = f"all {n:,} rows" if rows is None else f"{rows:,} of {n:,} rows"
+    return Plan("vecchia", Budget(rows), f"predictions from {of}, by values of {search:,} of them, fit into", search)
 
 
 def _rows(way: str, n: int, seconds: float, trial: Trial, vecchia: bool) -> Plan:

@@ -96,7 +96,7 @@ def train(
     noise = open_noise(criterion.module)
     fresh = noise is None or torch.equal(noise.raw, criterion.centres[noise.raw])
     result = maximise_from_many(
-        _Report(criterion.objective, context.log),
+        _Report(criterion.objective, context.log, (1 + search.n_restarts) * search.max_iterations),
         criterion.module.parameters(),
         search.n_restarts if fresh else max(0, search.n_restarts - 1),
         context.generator(),
@@ -144,16 +144,19 @@ def draw(criterion: Criterion, n_draws: int, context: FitContext) -> Iterator[No
 
 
 class _Report:
-    """An objective that tells every few seconds how far it has come."""
+    """An objective that tells every few seconds how far it has come, of so many evaluations at most where it knows."""
 
-    def __init__(self, objective: Callable[[], Tensor], say: Callable[[str], None]) -> None:
-        self.objective, self.say = objective, say
-        self.calls, self.last = 0, time.monotonic()
+    def __init__(self, objective: Callable[[], Tensor], say: Callable[[str], None], most: int | None = None) -> None:
+        self.objective, self.say, self.most = objective, say, most
+        self.calls, self.start = 0, time.monotonic()
+        self.last = self.start
 
     def __call__(self) -> Tensor:
         value = self.objective()
         self.calls += 1
         if time.monotonic() - self.last > _SECONDS_BETWEEN_REPORTS:
             self.last = time.monotonic()
-            self.say(f"evaluation {self.calls}: {float(value.detach()):.3f}")
+            left = max(0, (self.most or 0) - self.calls) * (self.last - self.start) / self.calls
+            most = "" if self.most is None else f" of at most {self.most}, {left:.0f} s left at most"
+            self.say(f"evaluation {self.calls}{most}: score {float(value.detach()):.3f}")
         return value

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from stratagp.errors import InputError, NotPositiveDefiniteError
+from stratagp.models.fitted import Fitted
 from stratagp.models.stack import Entry, Member, StackModel
 from stratagp.models.warps import Chosen, NormalScores, Warp
 from stratagp.objectives.stacking import stacked
@@ -72,7 +73,25 @@ class StackRecipe(Recipe):
             context.log(f"{judged.name}: weight {weight:.2f}{'' if judged.of_few else ', learns from all rows'}")
             members.append(replace(trial.final(judged), width=width if judged.candidate.narrows else 1.0))
         shares = torch.tensor([weight for _, weight in chosen], dtype=torch.float64)
-        return StackModel(members, shares / shares.sum(), rows.data.x, trial.board(weights), trial.names)
+        about = rows.data.x, trial.board(weights), trial.names, rows.columns
+        return StackModel(members, shares / shares.sum(), *about)
+
+    def again(self, before: Fitted, rows: Rows, context: FitContext) -> StackModel:
+        """The members alone learn from these rows; who they are, their weights and the leaderboard stay."""
+        if not isinstance(before, StackModel):
+            return self.fit(rows, context)
+        named = replace(self, plan=[member.name for member in before.members])
+        try:
+            found = named._candidates(rows)
+        except InputError:  # of rows that are counts no more, for example
+            return self.fit(rows, context)
+        trial, members = _Trial(replace(rows, filled=None), context, None, None), []
+        for candidate, member in zip(found, before.members, strict=True):
+            context.log(f"{member.name}: learns from all rows")
+            few = trial.few() if member.name.endswith(_OF_FEW) else torch.arange(len(rows.data))
+            learnt = trial.member(candidate, few, member if before.columns == rows.columns else None)
+            members.append(replace(learnt, name=member.name, width=member.width))
+        return StackModel(members, before.weights, rows.data.x, before.board, before.plan, rows.columns)
 
     def _candidates(self, rows: Rows) -> list[Candidate]:
         data = rows.data
@@ -197,14 +216,17 @@ class _Trial:
         known = next((each for each in self.screened if each.candidate is candidate), None)
         if known is not None or candidate in self.failed:
             return known
-        train = _others(len(self.rows.data), self.held[0])
-        few = train[torch.randperm(len(train), generator=self.context.generator())[:_SCREENED]].sort().values
-        judged = self._attempt(candidate, few)
+        judged = self._attempt(candidate, self.few())
         if judged is None:
             self.failed.append(candidate)
         else:
             self.screened.append(judged)
         return judged
+
+    def few(self) -> Int[Tensor, " f"]:
+        """A few of the rows that are not held out."""
+        train = _others(len(self.rows.data), self.held[0])
+        return train[torch.randperm(len(train), generator=self.context.generator())[:_SCREENED]].sort().values
 
     def _of_few(self, candidate: Candidate) -> _Judged | None:
         """A process as few rows left it, for want of time."""
@@ -259,7 +281,7 @@ class _Trial:
     def _told(self, candidate: Candidate) -> _Found:
         """A model that learns by folds itself, and knows what it said about rows that it had not seen."""
         data = self.rows.data
-        member = self._member(candidate, torch.arange(len(data)), None)
+        member = self.member(candidate, torch.arange(len(data)), None)
         said = member.held_out()
         assert said is not None
         return _Found(member, *_scores(said, data.y), len(data) * (_FOLDS - 1) // _FOLDS)
@@ -273,12 +295,12 @@ class _Trial:
         wrong = torch.zeros(len(data), dtype=torch.float64)
         for fold in self.held:
             train = _others(len(data), fold) if few is None else few
-            member = self._member(candidate, train, member)
+            member = self.member(candidate, train, member)
             densities[fold], wrong[fold] = _scores(member.predictive(data.x[fold]), data.y[fold])
         assert member is not None
         return _Found(member, densities, wrong, len(train))
 
-    def _member(self, candidate: Candidate, chosen: Tensor, before: Member | None) -> Member:
+    def member(self, candidate: Candidate, chosen: Tensor, before: Member | None) -> Member:
         """A candidate that has learnt from some rows; from where it ended, if it has learnt before."""
         rows = replace(self.rows, data=self.rows.data.take(chosen))
         inputs = None if candidate.inputs is None else candidate.inputs(rows.data)
@@ -297,7 +319,7 @@ class _Trial:
         if judged.of_few or not judged.candidate.process:
             return judged.member
         try:
-            return self._member(judged.candidate, torch.arange(len(self.rows.data)), judged.member)
+            return self.member(judged.candidate, torch.arange(len(self.rows.data)), judged.member)
         except _FAILURES as error:
             self.context.log(f"{judged.candidate.name}: stays as it was judged, {error}")
             return judged.member

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -74,6 +75,28 @@ class NumberAnswers(NamedTuple):
         log_density = -0.5 * z**2 - np.log(np.maximum(std, _LEAST)) - 0.5 * np.log(2 * np.pi)
         ends = {level: (mean - half, mean + half) for level, half in reach.items()}
         return cls(y, mean, std, ends, list(LEVELS), False, ndtr(z), ndtr(z), log_density)
+
+    @classmethod
+    def joined(cls, parts: Sequence[NumberAnswers]) -> NumberAnswers:
+        """The answers of several models about rows of their own, with the levels that all of them know."""
+        first, rows = parts[0], [len(each.y) for each in parts]
+        levels = [level for level in first.ends if all(level in each.ends for each in parts)]
+
+        def whole(name: str) -> np.ndarray:
+            return np.concatenate([getattr(each, name) for each in parts])
+
+        ends = {
+            level: (
+                np.concatenate([e.ends[level][0] for e in parts]),
+                np.concatenate([e.ends[level][1] for e in parts]),
+            )
+            for level in levels
+        }
+        each_promised = [[dict(zip(e.ends, e.promised, strict=True))[level] for e in parts] for level in levels]
+        promises = [float(np.average(each, weights=rows)) for each in each_promised]
+        density = None if any(each.log_density is None for each in parts) else whole("log_density")
+        moments_ = whole("y"), whole("mean"), whole("std")
+        return cls(*moments_, ends, promises, first.counts, whole("below"), whole("pit"), density)
 
     @property
     def z(self) -> Float[np.ndarray, " n"]:
@@ -166,6 +189,17 @@ class ClassAnswers(NamedTuple):
             raise InputError(f"y_test has the class {unknown[0]!r}, which the model does not know: drop such rows")
         codes = np.array([places[label] for label in labels], dtype=int)
         return cls(codes, np.asarray(model.predict_proba(X), dtype=float), names)
+
+    @classmethod
+    def joined(cls, parts: Sequence[ClassAnswers]) -> ClassAnswers:
+        """The probabilities of several models about rows of their own; of all classes that one of them knows."""
+        names = list(dict.fromkeys(name for each in parts for name in each.names))
+        places = [np.array([names.index(name) for name in each.names]) for each in parts]
+        codes = np.concatenate([place[each.codes] for each, place in zip(parts, places, strict=True)])
+        spread = [np.zeros((len(each.p), len(names))) for each in parts]
+        for p, each, place in zip(spread, parts, places, strict=True):
+            p[:, place] = each.p
+        return cls(codes, np.concatenate(spread), names)
 
     @property
     def chosen(self) -> Int[np.ndarray, " n"]:

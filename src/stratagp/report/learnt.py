@@ -16,6 +16,7 @@ from stratagp.estimators.shell import Estimator
 from stratagp.estimators.strata import Stacked
 from stratagp.kernels import Periodic
 from stratagp.likelihoods import GaussianNoise, Likelihood
+from stratagp.models.fitted_process import VecchiaModel
 from stratagp.models.stack import StackModel
 from stratagp.plotting.answers import answer, answers
 from stratagp.plotting.dependence import curves_of
@@ -34,6 +35,7 @@ _TOP = 4  # columns with a curve
 _MOST_COLUMNS = 200  # above which relevance takes too long
 _SHARES = 15
 _GRID, _ROWS, _RUG = 30, 100, 120
+_NEAR_ROWS = 30  # in place of _ROWS where a prediction takes milliseconds, as it comes from the nearest rows
 _CLASSES = 4  # curves in a picture
 _LEVELS = 10  # values of a category in a picture
 
@@ -49,7 +51,7 @@ def describe(model: BaseEstimator, inputs: InputSummary, rows: int) -> dict[str,
     Lengthscales are in the units of the columns; the noise is a standard deviation in the unit of the target.
     """
     own = inner(model)
-    table = _table(own, rows)
+    table = learnt_table(own, with_errors=rows <= _MOST_ROWS)
     try:
         kernel = str(own.kernel_)
         kernel = kernel if len(kernel) <= _LONGEST else f"{kernel[: _LONGEST - 1]}…"
@@ -98,11 +100,11 @@ def histories(model: BaseEstimator) -> list[dict[str, Any]]:
     return found
 
 
-def _table(model: BaseEstimator, rows: int) -> list[Hyperparameter]:
-    """Learnt values; with standard errors if these are known already, or quick to compute."""
+def learnt_table(model: BaseEstimator, with_errors: bool) -> list[Hyperparameter]:
+    """Learnt values; with standard errors if these are wanted, or known already."""
     if not isinstance(model, Estimator) or isinstance(model, Stacked):
         return []
-    if rows > _MOST_ROWS and "hyperparameters_" not in vars(model):
+    if not with_errors and "hyperparameters_" not in vars(model):
         model = copy.copy(model)
         model.fitted_ = copy.copy(model.fitted_)
         model.fitted_.learnt = None  # the score, whose curvature gives standard errors
@@ -176,8 +178,9 @@ def _curve(model: BaseEstimator, X: Any, inputs: InputSummary, j: int, seed: int
     else:  # the most frequent
         having = Counter(column.tolist())
         values = np.array(sorted(levels, key=lambda level: -having[level])[:_LEVELS], dtype=object)
+    most = _NEAR_ROWS if isinstance(answer(inner(model), "fitted_"), VecchiaModel) else _ROWS
     try:
-        found = curves_of(model, rows.take(some(len(rows), _ROWS, seed)), j, values, _LEVEL)
+        found = curves_of(model, rows.take(some(len(rows), most, seed)), j, values, _LEVEL)
     except StrataGPError:  # for columns of objects, and models of several outputs
         return None
     kind = "date" if values.dtype.kind == "M" else "number" if is_number else "category"

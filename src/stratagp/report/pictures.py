@@ -17,7 +17,7 @@ import numpy as np
 from stratagp import metrics
 from stratagp.plotting.calibration import draw_coverage, draw_reliability, draw_residuals
 from stratagp.plotting.dependence import Curves, draw_lines, draw_points
-from stratagp.plotting.style import BLUE, ORANGE, add_legend, ink, library
+from stratagp.plotting.style import BLUE, ORANGE, add_legend, ink, library, tidy_dates
 from stratagp.report.values import count, number, percent
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ def draw_all(results: dict[str, Any]) -> dict[str, Any]:
     wanted |= {"relevance": _relevance} if results["effects"]["relevance"] else {}
     wanted |= {"candidates": _candidates} if results["model"]["candidates"] else {}
     wanted |= {"history": _history} if results["history"] else {}
+    wanted |= {"series": _series} if results["effects"].get("series") else {}
+    wanted |= {"map": _map} if results["effects"].get("map") else {}
     drawn: dict[str, Any] = {name: _picture(name, draw, results) for name, draw in wanted.items()}
     columns = enumerate(results["effects"]["curves"])
     return drawn | {"curves": [_picture(f"curve{i}", _curve, results, column) for i, column in columns]}
@@ -269,6 +271,42 @@ def _curve(ax: Axes, results: dict[str, Any], found: dict[str, Any]) -> Drawn:
     if found["more_curves"]:
         caption += f" The classes that change most are shown.{_left_out(found['more_curves'])}"
     return alt, caption
+
+
+def _series(ax: Axes, results: dict[str, Any]) -> Drawn:
+    found, name = results["effects"]["series"], results["target"]
+    days, seen = (np.array(found[key], dtype="datetime64[s]") for key in ("dates", "seen"))
+    mean, low, high = (np.array(found[key], dtype=float) for key in ("mean", "low", "high"))
+    ax.plot(seen, np.array(found["values"], dtype=float), ".", color=ink(ax), markersize=3, alpha=0.5, label="rows")
+    ax.fill_between(days, low, high, color=BLUE, alpha=0.25, linewidth=0, label="95 %")
+    ax.plot(days, mean, color=BLUE, label="predicted")
+    last: Any = np.datetime64(found["last"], "s")
+    ax.axvline(last, color=ORANGE, linestyle="--", linewidth=1.0, label="last row")
+    ax.set(xlabel=_cut(found["name"]), ylabel=_cut(name))
+    tidy_dates(ax.xaxis, days)
+    add_legend(ax)
+    alt = (
+        f"{name} over {found['name']}: predicted {number(mean[0], 3)} at {found['dates'][0]} and {number(mean[-1], 3)} "
+        f"at {found['dates'][-1]}, between {number(low[-1], 3)} and {number(high[-1], 3)}."
+    )
+    others = "" if found["alone"] else ", for typical values of the other columns"
+    return alt, f"The target over time, and the forecast beyond the last row{others}."
+
+
+def _map(ax: Any, results: dict[str, Any]) -> Drawn:
+    found, name = results["effects"]["map"], results["target"]
+    east, north = (np.array(found[key], dtype=float) for key in ("east", "north"))
+    mean = np.array(found["mean"], dtype=float).reshape(len(north), len(east))
+    drawn = ax.pcolormesh(east, north, mean, shading="nearest", cmap="viridis")
+    ax.figure.colorbar(drawn, ax=ax, label=_cut(f"predicted {name}"))
+    ax.plot(*(np.array(part, dtype=float) for part in found["seen"]), ".", color="white", markersize=2, alpha=0.7)
+    ax.set(xlabel=_cut(found["names"][0]), ylabel=_cut(found["names"][1]))
+    ax.locator_params(nbins=_TICKS)
+    top, bottom = (np.unravel_index(place, mean.shape) for place in (mean.argmax(), mean.argmin()))
+    ends = [f"{number(mean[i, j], 3)} at {number(east[j], 3)}, {number(north[i], 3)}" for i, j in (bottom, top)]
+    others = "" if found["alone"] else ", for typical values of the other columns"
+    caption = f"Predictions over the map{others}. Points are rows; far from them predictions return to the average."
+    return f"Map of predicted {name}, from {ends[0]} to {ends[1]}.", caption
 
 
 def _history(ax: Axes, results: dict[str, Any]) -> Drawn:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 import importlib.metadata
 import platform
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from stratagp.errors import InputError
 from stratagp.plotting.plot_data import labels, name_of, numbers
 from stratagp.report.answers import ClassAnswers, NumberAnswers
-from stratagp.report.learnt import describe, effects, histories
+from stratagp.report.learnt import describe, effects, histories, inner
+from stratagp.report.places import place_map, series
 from stratagp.report.summary import MOST_COLUMNS, InputSummary, describe_column, describe_target, read_inputs
 from stratagp.report.values import plain, some
 
@@ -38,6 +39,7 @@ def gather(
     assumptions: Any,
     title: Any,
     seed: Any,
+    judges: Sequence[tuple[Any, Any, Any]] = (),
 ) -> dict[str, Any]:
     """Everything that a page tells about a fitted regressor of one target, or a classifier, as a dict for JSON.
 
@@ -53,6 +55,8 @@ def gather(
         assumptions: what was assumed about the data, in sentences.
         title: of the page.
         seed: for the choice of rows, if there are more than a page needs.
+        judges: in place of X_test and y_test: ``(model, X, y)`` for each model of the same kind that has not seen some
+            rows, with these rows. Scores are theirs, and ``model`` may have learnt from all rows.
 
     >>> from stratagp import GPRegressor
     >>> X = np.linspace(0, 6, 20)[:, None]
@@ -74,6 +78,11 @@ def gather(
     more = len(inputs.fields) - len(columns)
     versions = {"Python": platform.python_version()} | {name: importlib.metadata.version(name) for name in _PACKAGES}
     driven = effects(model, X_train, inputs, seed)
+    over = {}
+    if task == "regression":
+        about = inner(model), X_train, y, inputs, seed
+        over = {"series": series(*about), "map": place_map(*about)}
+    held = [Judge(*each) for each in judges] if X_test is None else [Judge(model, X_test, y_test)]
     results = {
         "format": FORMAT,
         "task": task,
@@ -82,55 +91,80 @@ def gather(
         "target": name_of(y_train, settings.get("target"), "the target"),
         "model": describe(model, inputs, n),
         "data": {"rows": n, "columns": columns, "more_columns": more, "target": describe_target(y, classes)},
-        **_evaluated(task, model, (X_train, y, inputs), (X_test, y_test), driven["order"], seed),
-        "effects": {name: value for name, value in driven.items() if name != "order"},
+        **_evaluated(task, model, (X_train, y, inputs), held, driven["order"], seed),
+        "effects": {name: value for name, value in driven.items() if name != "order"} | over,
         "history": histories(model),
         "repeat": {"settings": settings, "assumptions": assumptions, "seed": seed, "versions": versions},
     }
     results["performance"]["baselines"] = baselines
-    results["data"]["test_rows"] = None if X_test is None else results["performance"]["of"]
+    results["data"]["test_rows"] = results["performance"]["of"] if held else None
     return plain(results)
+
+
+class Judge(NamedTuple):
+    """A model, and rows with targets that it has not seen."""
+
+    model: Any
+    X: Any
+    y: Any
 
 
 def _evaluated(
     task: str,
     model: BaseEstimator,
     training: tuple[Any, np.ndarray, InputSummary],
-    test: tuple[Any, Any],
+    held: Sequence[Judge],
     order: list[int],
     seed: int,
 ) -> dict[str, Any]:
     """Scores, calibration and the worst rows, on rows that were held out, left out one by one, or learnt from."""
-    X, y, inputs = training
-    evidence, most = "training", _MOST_TRAINING
-    found = NumberAnswers.left_out(model, y) if task == "regression" and test[0] is None else None
-    if test[0] is not None:
-        evidence, most, X = "held-out", _MOST_ROWS, test[0]
-        inputs = read_inputs(X, model)
-        y = _targets(task, test[1], len(inputs.labels), "y_test")
-    n = len(y)
-    chosen = np.arange(n)
-    if found is not None:
-        evidence = "leave-one-out"
-    elif n > most:
-        chosen = some(n, most, seed)
-        X, y = _take(X, chosen), y[chosen]
+    answers: NumberAnswers | ClassAnswers | None = None
+    if held:
+        evidence = "held-out" if len(held) == 1 else "cross-validated"
+        read = [read_inputs(each.X, each.model) for each in held]
+        parts = [
+            each._replace(y=_targets(task, each.y, len(own.labels), "y_test"))
+            for each, own in zip(held, read, strict=True)
+        ]
+        n = sum(len(each.y) for each in parts)
+        chosen = some(n, _MOST_ROWS, seed)
+    else:
+        X, y, inputs = training
+        read, parts, n = [inputs], [Judge(model, X, y)], len(y)
+        answers = NumberAnswers.left_out(model, y) if task == "regression" else None
+        evidence = "training" if answers is None else "leave-one-out"
+        chosen = some(n, _MOST_TRAINING, seed) if answers is None else np.arange(n)
+    if answers is None:
+        answers = _answers(task, parts, chosen)
     head = {"evidence": evidence, "rows": len(chosen), "of": n}
-    scores: dict[str, Any] = {"confusion": None, "points": None}
-    if task == "regression":
-        answers = NumberAnswers.of(model, X, y) if found is None else found
-        scores |= {"scores": answers.performance(), "points": answers.points(seed)}
+    scores: dict[str, Any] = {"scores": answers.performance(), "confusion": None, "points": None}
+    if isinstance(answers, NumberAnswers):
+        scores |= {"points": answers.points(seed)}
         calibration, bad, level = answers.calibration(), answers.worst(_WORST), max(answers.ends, default=None)
     else:
-        classes = ClassAnswers.of(model, X, y)
-        scores |= {"scores": classes.performance(), "confusion": classes.confusion()}
-        calibration, bad, level = classes.calibration(seed), classes.worst(_WORST), None
+        scores |= {"confusion": answers.confusion()}
+        calibration, bad, level = answers.calibration(seed), answers.worst(_WORST), None
     columns = order[:_WORST_COLUMNS]
-    rows = [
-        {"row": inputs.labels[chosen[i]], "inputs": inputs.row(int(chosen[i]), columns), **values} for i, values in bad
-    ]
-    worst = {"columns": [inputs.names[j] for j in columns], "rows": rows, "level": level}
+    places = [(own, i) for own in read for i in range(len(own.labels))]
+    rows = []
+    for i, values in bad:
+        own, place = places[chosen[i]]
+        rows.append({"row": own.labels[place], "inputs": own.row(place, columns), **values})
+    worst = {"columns": [read[0].names[j] for j in columns], "rows": rows, "level": level}
     return {"performance": {**head, **scores}, "calibration": calibration, "worst": worst}
+
+
+def _answers(task: str, parts: Sequence[Judge], chosen: np.ndarray) -> NumberAnswers | ClassAnswers:
+    """What models say of the chosen rows, which are counted over all of them."""
+    kind: Any = NumberAnswers if task == "regression" else ClassAnswers
+    found, start = list[Any](), 0
+    for each in parts:
+        own = chosen[(chosen >= start) & (chosen < start + len(each.y))] - start
+        start += len(each.y)
+        whole = len(own) == len(each.y)
+        if len(own):
+            found.append(kind.of(each.model, each.X if whole else _take(each.X, own), each.y[own]))
+    return found[0] if len(found) == 1 else kind.joined(found)
 
 
 def _targets(task: str, y: Any, n: int, name: str = "y_train") -> np.ndarray:

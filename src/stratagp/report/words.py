@@ -13,6 +13,7 @@ _MATTERS = 0.02  # a share that is off by less is right
 _VAGUE = 0.15  # if shares may be off by more, there are too few rows to judge
 _MOST_SENTENCES = 5  # about columns
 _CHANCE = 2.0  # standard errors that chance can explain
+_IMPOSSIBLE = 15.0  # standard deviations that no chance explains
 _SURE = 0.95  # the level of intervals of shares
 _SHARES = ("accuracy", "error", "coverage95")  # scores that are shown in percent
 # the name of a score, and whether more is better; None if it should be as promised
@@ -30,7 +31,10 @@ NAMES: dict[str, tuple[str, bool | None]] = {
     "ece": ("calibration error", False),
     "f1": ("F₁", True),
 }
-_FIRST = {"regression": ("rmse", "mae", "nlpd"), "classification": ("accuracy", "log_loss", "brier")}
+_COMPARED = {  # what is predicted, and how sure: of each the first score that the model and a baseline have
+    "regression": (("rmse", "mae"), ("nlpd",)),
+    "classification": (("accuracy",), ("log_loss", "brier")),
+}
 
 _STACK = "a mixture of processes and trees, each weighted by how well it predicted rows that it had not seen"
 _FAMILIES = {
@@ -73,6 +77,11 @@ class Verdict(NamedTuple):
 
     kind: str
     sentence: str
+
+    @property
+    def loses(self) -> bool:
+        """Whether a baseline is better, in one way at least."""
+        return self.kind in ("worse", "mixed")
 
 
 def what_it_is(results: dict[str, Any]) -> list[str]:
@@ -148,50 +157,84 @@ def score_table(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def compare(results: dict[str, Any]) -> Verdict:
-    """Whether the model beats the best baseline in the first score that both have, and by how much.
+    """Whether the model beats the best baseline, in what it predicts and in how sure it is, and by how much.
 
-    The kind is "better", "unclear" or "worse", or "alone" if there is no baseline.
+    The kind is "better", "unclear" or "worse"; "mixed" where one score is clearly better and another clearly worse; or
+    "alone" if there is no baseline. What a fit has found, row by row, stands.
     """
-    performance, first = results["performance"], _FIRST[results["task"]]
-    scores, rows = performance["scores"], count(performance["rows"], "row")
-    where = {
+    performance, found = results["performance"], []
+    if performance.get("verdict"):
+        return Verdict(*performance["verdict"])
+    scores = performance["scores"]
+    for keys in _COMPARED[results["task"]]:
+        for key in keys:
+            rivals = {name: each[key] for name, each in performance["baselines"].items() if each.get(key) is not None}
+            if key in scores and scores[key]["value"] is not None and rivals:
+                found.append(_compared(key, rivals, results))
+                break
+    if not found:
+        key = _COMPARED[results["task"]][0][0]
+        own = f"The {NAMES[key][0]} is {_shown(key, scores[key]['value'])} {_where(results)}"
+        return Verdict("alone", f"{own}. There is no baseline to compare it with.")
+    kinds = {each.kind for each in found}
+    if {"better", "worse"} <= kinds:
+        return Verdict(
+            "mixed", " ".join(each.sentence for each in sorted(found, key=lambda each: each.kind != "worse"))
+        )
+    clear = [each for each in found if each.kind in ("better", "worse")]
+    return (clear or found)[0]
+
+
+def _where(results: dict[str, Any]) -> str:
+    rows = count(results["performance"]["rows"], "row")
+    return {
         "held-out": f"on {rows} that the model has not seen",
+        "cross-validated": f"on {rows}, each predicted by a model that has not seen it",
         "leave-one-out": f"on {rows}, each predicted from all the others",
         "training": f"on {rows} that the model has learnt from",
-    }[performance["evidence"]]
-    for key in first:
-        rivals = {name: each[key] for name, each in performance["baselines"].items() if each.get(key) is not None}
-        if key in scores and scores[key]["value"] is not None and rivals:
-            return _compared(key, scores[key], rivals, where, results)
-    own, name = scores[first[0]]["value"], NAMES[first[0]][0]
-    return Verdict("alone", f"The {name} is {_shown(first[0], own)} {where}. There is no baseline to compare it with.")
+    }[results["performance"]["evidence"]]
 
 
-def _compared(
-    key: str, score: dict[str, Any], rivals: dict[str, float], where: str, results: dict[str, Any]
-) -> Verdict:
-    name, more_is_better = NAMES[key]
+def _compared(key: str, rivals: dict[str, float], results: dict[str, Any]) -> Verdict:
+    """The verdict by one score."""
+    (name, more_is_better), own = NAMES[key], results["performance"]["scores"][key]["value"]
     best = (max if more_is_better else min)(rivals, key=rivals.__getitem__)
-    own, other = score["value"], rivals[best]
+    other = rivals[best]
     gain = own - other if more_is_better else other - own
-    if key == "accuracy":
-        low, high = _range(own, results)
-        unclear = low <= other <= high or results["performance"]["rows"] == 1
-    else:
-        unclear = score["error"] is None or abs(gain) <= _CHANCE * score["error"]
-    figures = f"The {name} is {_shown(key, own)} {where}, and {_shown(key, other)} for {best}"
+    figures = f"The {name} is {_shown(key, own)} {_where(results)}, and {_shown(key, other)} for {best}"
     if results["performance"]["evidence"] == "training" and gain > 0:
         return Verdict("unclear", f"{figures}; but the model has learnt from these rows, so this proves nothing.")
-    if unclear:
+    far = _farthest(results) if gain < 0 else 0.0
+    if far <= _IMPOSSIBLE and _is_unclear(key, own, other, best, results):
         return Verdict("unclear", f"{figures}, the best baseline: no clear difference; it may be chance.")
     if key == "accuracy":
         by = f"{number(100 * abs(gain), 3)} percentage points"
     else:
-        by = number(abs(gain), 3) if key == "nlpd" or other <= 0 else percent(abs(gain) / other)
+        by = number(abs(gain), 3) if key in ("nlpd", "log_loss") or other <= 0 else percent(abs(gain) / other)
     if gain > 0:
         return Verdict("better", f"{figures}, the best baseline: the model is better by {by}.")
-    tail = f"the model is worse by {by}. Use the simpler one, or find out why."
-    return Verdict("worse", f"{figures}: {tail}")
+    why = f" Its worst prediction is {number(far, 2)} standard deviations off." if far > _IMPOSSIBLE else ""
+    return Verdict("worse", f"{figures}: the model is worse by {by}.{why} Use the simpler one, or find out why.")
+
+
+def _is_unclear(key: str, own: float, other: float, rival: str, results: dict[str, Any]) -> bool:
+    """Whether chance may explain a difference: by the differences in each row, where these are known."""
+    performance = results["performance"]
+    known = performance.get("gains", {}).get(rival, {}).get(key)
+    if known is not None:
+        gain, error = known
+        return not abs(gain) > _CHANCE * error
+    if key == "accuracy":
+        low, high = _range(own, results)
+        return low <= other <= high or performance["rows"] == 1
+    error = performance["scores"][key]["error"]
+    return error is None or abs(own - other) <= _CHANCE * error
+
+
+def _farthest(results: dict[str, Any]) -> float:
+    """By how many standard deviations the worst prediction of a number is off; 0 where that is not known."""
+    rows = results.get("worst", {}).get("rows", [])
+    return max((abs(each.get("off") or 0.0) for each in rows), default=0.0)
 
 
 def _range(share: float, results: dict[str, Any]) -> tuple[float, float]:
@@ -213,12 +256,24 @@ def evidence(results: dict[str, Any]) -> str:
         rows = f"{rows}, drawn at random from {performance['of']:,},"
     found = {
         "held-out": f"All figures are about {rows} that the model has not learnt from.",
+        "cross-validated": f"All figures are about {rows}, each predicted by a model that had not learnt from it.",
         "leave-one-out": f"No rows were held out. The figures are about {rows} of training, each predicted from all "
         "the others. Lengthscales and noise come from all rows, so the figures are slightly too good.",
         "training": f"No rows were held out. The figures are about {rows} that the model has learnt from. They flatter "
         "the model and tell nothing about new rows: hold some rows out to find out.",
     }
-    return found[performance["evidence"]]
+    said = performance.get("said")
+    return found[performance["evidence"]] + (f" {said[0].upper()}{said[1:]}." if said else "")
+
+
+def rows(results: dict[str, Any]) -> str:
+    """How many rows there are to learn from, and to test."""
+    found, test = f"{count(results['data']['rows'], 'row')} to learn from", results["data"]["test_rows"]
+    if test is None:
+        return f"{found}, none held out"
+    if results["performance"].get("among"):
+        return f"{found}, {test:,} of which were held out for the test before"
+    return f"{found} and {test:,} held out"
 
 
 def coverage(calibration: dict[str, Any]) -> list[dict[str, Any]]:
@@ -242,7 +297,10 @@ def coverage(calibration: dict[str, Any]) -> list[dict[str, Any]]:
 def bars_verdict(results: dict[str, Any]) -> Verdict:
     """Whether error bars, or probabilities of classes, keep their promise."""
     judge = _numbers_verdict if results["task"] == "regression" else _classes_verdict
-    found = judge(results["calibration"])
+    found, far = judge(results["calibration"]), _farthest(results)
+    if far > _IMPOSSIBLE and found.kind in ("about right", "unclear"):
+        sentence = f"But the worst prediction is {number(far, 2)} standard deviations off, which no chance explains."
+        found = Verdict("uneven", f"{found.sentence} {sentence}")
     if results["performance"]["evidence"] == "training":
         kind = "unclear" if found.kind == "about right" else found.kind
         return Verdict(kind, f"{found.sentence} But the model has learnt from these rows.")

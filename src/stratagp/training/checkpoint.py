@@ -215,17 +215,29 @@ class Stage:
 
 
 @contextmanager
-def termination(wanted: bool) -> Iterator[list[bool]]:
-    """A list to which SIGTERM appends True instead of ending the process, inside this context and if ``wanted``."""
-    box: list[bool] = []
+def termination(wanted: bool) -> Iterator[list[int]]:
+    """A list to which SIGTERM and the first Ctrl-C append their numbers instead of ending the process.
+
+    Only inside this context, if ``wanted``, and where they are heeded; a second Ctrl-C ends what is done at once.
+    """
+    box: list[int] = []
     if not wanted or threading.current_thread() is not threading.main_thread():
         yield box
         return
-    before = signal.signal(signal.SIGTERM, lambda *_: box.append(True))
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def note(number: int, _: object) -> None:
+        box.append(number)
+        signal.signal(number, before[number])
+
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, note)
     try:
         yield box
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def all_tensors(module: nn.Module) -> list[Tensor]:

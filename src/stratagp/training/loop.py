@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -57,7 +58,7 @@ def train(
 
     A non-finite objective or gradient, an objective that has fallen by ten times its size, or a covariance that cannot
     be factored restores the last good state, including the optimiser's, and halves the step. Ctrl-C ends training and
-    keeps the module as it is, or in the state with the best score.
+    keeps the module as it is, or in the state with the best score; with a checkpoint it also saves the state.
 
     Processes started by ``torchrun`` that have joined (:mod:`stratagp.training.world`) share the rows of each batch
     and make the same steps; the first of them shows progress and writes.
@@ -120,20 +121,23 @@ def train(
             _epochs(run, batches, total, best, show, stage, asked)
         except KeyboardInterrupt:
             run.history.ending = "interrupted"
-            log.warning("training interrupted after step %d of %d; the model is kept", show.steps, show.total)
+            kept = "the model is kept" if stage is None else f"the model is kept, and its state is in {stage.path}"
+            log.warning("training interrupted after step %d of %d; %s", show.steps, show.total, kept)
             best.finish()
         finally:
             mover.clear()
         run.history.seconds = show.clock() - show.start
         if stage is not None and run.history.ending != "interrupted":
             stage.save(show, over=True)
+            if signal.SIGINT in asked:  # during the last step
+                raise KeyboardInterrupt
             if asked:
                 raise SystemExit(EXIT_CODE)
     return run.history
 
 
 def _epochs(
-    run: Run, batches: BatchStream, total: int, best: Best, show: Meter, stage: Stage | None, asked: list[bool]
+    run: Run, batches: BatchStream, total: int, best: Best, show: Meter, stage: Stage | None, asked: list[int]
 ) -> None:
     history = run.history
     while run.taken < total and history.ending == "finished":
@@ -146,6 +150,8 @@ def _epochs(
         if history.ending == "terminated" and stage is not None:
             history.ending = "finished"  # as it will be once training continues from the saved state
             stage.save(show)
+            if signal.SIGINT in asked:
+                raise KeyboardInterrupt
             if run.world.is_first:
                 log.warning("training was asked to end; its state after step %d is in %s", run.taken, stage.path)
             raise SystemExit(EXIT_CODE)

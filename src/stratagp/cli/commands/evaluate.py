@@ -12,7 +12,7 @@ from stratagp.cli.many_files import rows_for
 from stratagp.cli.model_folder import Inputs, Learnt, open_model
 from stratagp.cli.output import Console
 from stratagp.cli.program import declared
-from stratagp.cli.scores import Scores, answers, as_table, scored
+from stratagp.cli.scores import Said, Scores, answers, as_table
 from stratagp.cli.table import DataFrame, Format, format_options, is_many, refuse_format
 from stratagp.errors import InputError
 
@@ -37,14 +37,14 @@ def command(console: Console, model: str, file: str, drop_missing: bool, **form:
         X, y = known_rows(learnt, file, Format.of(form), drop_missing, console)
         rows = len(y)
         with console.at_work():
-            found = scored(learnt.model, y, answers(learnt.model, learnt.taken(X), y, learnt.task), learnt.task)
+            found = answers(learnt.model, learnt.taken(X), y, learnt.task).scores()
     text = as_table({f"{rows} row{'s' * (rows != 1)}": found})
     console.result(text, {"rows": rows, "task": learnt.task, "metrics": found})
 
 
 def _of_files(learnt: Learnt, file: str, drop_missing: bool, console: Console) -> tuple[Scores, int]:
     """Scores on the rows of many files, and how many rows there are; only targets and predictions stay in memory."""
-    known, predicted = list[_Known](), []
+    known, predicted = list[_Known](), list[Said]()
     for block in rows_for(learnt, file, console, with_target=True).all_blocks():
         found = _known(learnt, learnt.inputs(block.X, block.where, console), block.X, block.where, drop_missing)
         if len(found.y):
@@ -52,8 +52,8 @@ def _of_files(learnt: Learnt, file: str, drop_missing: bool, console: Console) -
                 predicted.append(answers(learnt.model, learnt.taken(found.X), found.y, learnt.task))
         known.append(found._replace(X=None))
     _tell(known, file, console)
-    y = np.concatenate([each.y for each in known if len(each.y)])
-    return scored(learnt.model, y, [np.concatenate(each) for each in zip(*predicted, strict=True)], learnt.task), len(y)
+    whole = Said.joined(predicted)
+    return whole.scores(), len(whole.y)
 
 
 class _Known(NamedTuple):
@@ -71,7 +71,7 @@ def known_rows(
     learnt: Learnt, file: str, form: Format, drop_missing: bool, console: Console
 ) -> tuple[Inputs, np.ndarray]:
     """Inputs and targets of a file; other rows are an error, or left out with ``drop_missing``."""
-    X, frame = learnt.rows(file, form, console)
+    X, frame, _ = learnt.rows(file, form, console)
     found = _known(learnt, X, frame, file, drop_missing)
     _tell([found], file, console)
     return found.X, found.y

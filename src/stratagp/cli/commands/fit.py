@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,13 @@ import numpy as np
 import stratagp
 from stratagp.cli import many_files
 from stratagp.cli.kernel_text import parse_kernel
-from stratagp.cli.model_folder import Fitted, check_out
-from stratagp.cli.models import MODELS, Choice, as_inputs, build, choose, training, usual_epochs
+from stratagp.cli.learning import Clock, Interrupted, Prepared, learn
+from stratagp.cli.model_folder import SETTINGS, Fitted, check_out
+from stratagp.cli.models import MODELS, Choice, choose
 from stratagp.cli.output import Console
 from stratagp.cli.program import declared
-from stratagp.cli.scores import Scores, baselines, tested
 from stratagp.cli.settings import Settings, read_config
-from stratagp.cli.split import Parts, hold_out
+from stratagp.cli.split import hold_out
 from stratagp.cli.table import (
     KINDS,
     WRITTEN,
@@ -74,13 +73,19 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, given: Iterable[str])
               help="What a column holds: number, category, date or text; or ignore. Repeatable.")  # fmt: skip
 @click.option("--test", type=click.FloatRange(0, 1, max_open=True), default=0.2, show_default=True, metavar="SHARE",
               help="The share of rows to hold out for the test; 0 for no test.")  # fmt: skip
+@click.option("--folds", type=click.IntRange(2), metavar="K",
+              help="Test by cross-validation in so many folds, in place of --test; not for folders.")  # fmt: skip
+@click.option("--refit/--no-refit", default=True,
+              help="Whether the model learns from all rows after the test, or is saved as it was tested.")  # fmt: skip
 @click.option("--drop-missing", is_flag=True,
               help="Leave out rows without a target, and rows without inputs that the model needs.")  # fmt: skip
 @click.option("--rows", type=click.IntRange(2), metavar="N",
               help="Train on at most this many rows, drawn at random; not for folders.")  # fmt: skip
+@click.option("--search-rows", type=click.IntRange(20), metavar="N",
+              help="Learn the values of --model vecchia from so many rows; predictions come from all.")  # fmt: skip
 @click.option("--epochs", type=click.IntRange(1), metavar="N", help="How often mini-batch models pass over the rows.")
 @click.option("--time-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
-              help="Train for about this long: fewer epochs or rows, or a sparse model; not for folders.")  # fmt: skip
+              help="End after about this long, by fewer epochs, candidates or rows; not for folders.")  # fmt: skip
 @click.option("--plan", multiple=True, metavar="NAME",
               help="A candidate of --model best, by its name: only those given run. Repeatable.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, metavar="N",
@@ -100,10 +105,12 @@ def command(console: Console, **options: Any) -> None:
     torchrun --nproc-per-node 2 -m stratagp fit ...
 
     The kinds of columns are found and shown. A part of the rows is held out to compare the model with
-    the mean of the target and with gradient boosting. Model, settings and report go to a folder.
+    the mean of the target and with gradient boosting; the saved model then learns from all rows. Model,
+    settings and report go to a folder.
     """
     settings = Settings(**options)
-    settings = replace(settings, task=asked_task(settings))
+    clock, settings = Clock(settings.time_limit), replace(settings, task=asked_task(settings))
+    _check_test(settings)
     many = is_many(settings.file)
     if not many:
         check_file(settings.file)
@@ -115,9 +122,25 @@ def command(console: Console, **options: Any) -> None:
         stratagp.training.find_device(settings.device)
     if settings.log and many:
         raise InputError(f"--log needs a file that fits in memory, but {settings.file} is read in batches")
-    fitted = many_files.fit(console, settings) if many else _fit(console, settings)
-    if console.first:
-        fitted.save(out, console)
+    fitted = many_files.fit(console, settings) if many else _fit(console, settings, clock)
+    try:
+        if console.first:
+            fitted.save(out, console, clock.left)
+    except KeyboardInterrupt:
+        kept = f"the model is saved in {out}, the report is not" if (out / SETTINGS).exists() else "nothing was saved"
+        raise Interrupted(kept) from None
+    if fitted.stopped:
+        raise Interrupted(f"{fitted.said}; in {out}")
+
+
+def _check_test(settings: Settings) -> None:
+    """Refuse ways to test that exclude each other."""
+    if settings.folds is None:
+        return
+    if settings.test != Settings("", "").test:
+        raise InputError(f"--folds takes the place of --test {settings.test:g}: give one of the two")
+    if not settings.refit:
+        raise InputError("--folds tests models of parts of the rows, none of which is saved: leave --no-refit out")
 
 
 def asked_task(settings: Settings) -> str:
@@ -150,21 +173,9 @@ def _stem(file: str) -> str:
     return "standard-input" if file == "-" else name.partition(".")[0] or "data"
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A table as a model takes it, and which model that is."""
-
-    task: str
-    columns: list[stratagp.data.Field]
-    assumed: list[str]
-    choice: Choice
-    parts: Parts
-    missing: bool
-
-
-def _fit(console: Console, settings: Settings) -> Fitted:
+def _fit(console: Console, settings: Settings, clock: Clock) -> Fitted:
     """Fit a model to a table in memory."""
-    start, ready = time.perf_counter(), prepare(console, settings)
+    ready = prepare(console, settings)
     task, choice = ready.task, ready.choice
     ignored = {
         "checkpoint": settings.checkpoint is not None and not choice.by_batches,
@@ -176,21 +187,12 @@ def _fit(console: Console, settings: Settings) -> Fitted:
                 f"--{name} needs a model that learns by mini-batches, and {choice.model} does not: leave it out, or "
                 "choose another model, such as --model autogp"
             )
+    if settings.search_rows is not None and (choice.model, task) != ("vecchia", "regression"):
+        raise InputError(f"--search-rows is for --model vecchia and numbers, not for {choice.model} here: leave it out")
     console.note(f"{task} by {choice.model}: {choice.reason}")
-    settings = replace(settings, model=choice.model, task=task)
     if settings.plan and not choice.stacked:
         raise InputError(f"--plan is for --model best, not for {choice.model}: leave it out")
-    if settings.time_limit is not None and not choice.stacked:
-        ready, settings = _limited(ready, settings, console)
-    model = build(ready.choice, task, settings, len(ready.parts.y), ready.missing, console.talks)
-    where = {} if settings.checkpoint is None else {"checkpoint": settings.checkpoint}
-    with training(model, console):
-        model.fit(as_inputs(ready.parts.X, ready.choice), ready.parts.y, **where)
-    if choice.stacked:  # the plan repeats to the last bit; a clock does not
-        settings = replace(settings, plan=tuple(model.plan_), time_limit=None)
-        ready = replace(ready, choice=replace(choice, reason=model.explain().replace("\n", " ")))
-        console.note(model.explain())
-    return _tested(model, ready, settings, time.perf_counter() - start, console)
+    return learn(ready, replace(settings, task=task), console, clock)
 
 
 def prepare(console: Console, settings: Settings) -> Prepared:
@@ -213,9 +215,10 @@ def prepare(console: Console, settings: Settings) -> Prepared:
     trained, classes = round((1 - settings.test) * len(y)), len(np.unique(y)) if task == "classification" else 0
     choice = choose(settings, columns, min(trained, settings.rows or trained), classes)
     X, y, missing = _without_gaps(X, y, choice, settings, console)
-    parts = hold_out(X, y, columns, task, settings.test, settings.seed, console)
-    parts = _fewer(parts, settings.rows, console)
-    final = choose(settings, columns, len(parts.y), len(np.unique(parts.y)) if classes else 0)
+    held = settings.test if settings.folds is None else 0.0  # folds are drawn from all rows
+    parts = hold_out(X, y, columns, task, held, settings.seed, console)
+    trained = min(len(parts.y), settings.rows or len(parts.y))
+    final = choose(settings, columns, trained, len(np.unique(parts.y)) if classes else 0)
     return Prepared(task, columns, assumed, final if final.fills or not missing else choice, parts, missing)
 
 
@@ -253,55 +256,3 @@ def _without_gaps(
         raise InputError(f"{lacking}, and {choice.model} cannot fill them: {able}--drop-missing leaves such rows out")
     console.warn(f"{lacking}: they are left out")
     return X[~gaps], y[~gaps], False
-
-
-def _fewer(parts: Parts, rows: int | None, console: Console) -> Parts:
-    """At most so many rows to train on, and test rows that these can answer."""
-    found = parts.some(rows)
-    if lost := len(parts.y_test) - len(found.y_test):
-        console.warn(f"left out {lost:,} test rows: none of the {rows:,} training rows has their category or class")
-    return found
-
-
-def _limited(ready: Prepared, settings: Settings, console: Console) -> tuple[Prepared, Settings]:
-    """What fits into a time limit; the settings then hold rows and epochs in place of the limit."""
-    choice, task, n = ready.choice, ready.task, len(ready.parts.y)
-    own = "stochastic" if choice.by_batches else choice.model
-    others = {  # in a short time few rows by the exact process say more than an approximation
-        "exact": Choice("exact", "only so many rows fit into the time limit: the exact process"),
-        "vecchia": Choice("vecchia", "the exact process would take longer than the time limit"),
-    }
-
-    def trial(way: str, rows: int, epochs: int | None) -> None:
-        some, tried = ready.parts.some(rows), choice if way == own else others[way]
-        model = build(tried, task, replace(settings, epochs=epochs or settings.epochs), rows, ready.missing)
-        with training(model, console):
-            model.fit(as_inputs(some.X, tried), some.y)
-
-    budget = stratagp.recipes.Budget(settings.rows, settings.epochs, settings.time_limit)
-    usual = usual_epochs(choice, task, settings, n)
-    first = "exact" if own == "vecchia" and settings.model in ("auto", "single") else own
-    found = stratagp.recipes.plan(first, n, budget, usual, trial, not choice.texts)
-    if found.reason:
-        console.warn(found.reason)
-    choice = choice if found.way == own else others[found.way]
-    settled = replace(settings, model=choice.model, rows=found.budget.rows, epochs=found.budget.epochs, time_limit=None)
-    return replace(ready, choice=choice, parts=_fewer(ready.parts, settled.rows, console)), settled
-
-
-def _tested(model: Any, ready: Prepared, settings: Settings, seconds: float, console: Console) -> Fitted:
-    """The fitted model with its scores."""
-    found: Scores = {}
-    others: dict[str, Scores] = {}
-    parts, task, choice = ready.parts, ready.task, ready.choice
-    if len(parts.y_test):
-        console.note(f"predicting {len(parts.y_test)} held-out rows")
-        found = tested(model, as_inputs(parts.X_test, choice), parts.y_test, task, console)
-        with console.at_work():
-            others = baselines(parts.X, parts.y, parts.X_test, parts.y_test, task, choice.texts, settings.seed)
-    text = choice.texts[0] if choice.alone else None  # a column, which has a name and the rows of the file
-    X, X_test = (each if text is None else each[text] for each in (parts.X, parts.X_test))
-    rows = (X, parts.y, X_test, parts.y_test)
-    written = parts.y.dtype.kind == "U"
-    about = ready.columns, ready.assumed, rows, found, others, settings, seconds
-    return Fitted(model, choice, task, *about, written=written)

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from stratagp.cli.learnt_values import in_words
 from stratagp.cli.model_folder import TABLE, read_table_file
 from stratagp.cli.output import Console, aligned, harmless
 from stratagp.cli.program import declared
@@ -58,7 +59,8 @@ def _of_table(table: dict[str, Any]) -> list[list[str]]:
     rows += [["chosen", f"{table['about'].get('model')}: {table['about'].get('reason')}"]]
     if counts := table["about"].get("rows"):
         rows += [["rows", f"{counts['train']:,} trained on, {counts['test']:,} held out"]]
-    return rows
+    rows += [["tested", table["about"]["said"]]] if table["about"].get("said") else []
+    return rows + in_words(table["about"].get("learnt", {}))
 
 
 def _bytes(size: int) -> str:

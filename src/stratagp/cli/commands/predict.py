@@ -29,8 +29,19 @@ _ENDINGS = (".csv", ".parquet")
 @click.option("--skip", is_flag=True,
               help="Leave the prediction empty for rows that lack inputs or have unknown categories; without this, "
               "such rows are an error.")  # fmt: skip
+@click.option("--keep", multiple=True, metavar="COLUMN",
+              help="A column of FILE, such as a key, to write first. Repeatable; not for folders.")  # fmt: skip
 @format_options
-def command(console: Console, model: str, file: str, out: str | None, level: float, skip: bool, **form: Any) -> None:
+def command(
+    console: Console,
+    model: str,
+    file: str,
+    out: str | None,
+    level: float,
+    skip: bool,
+    keep: tuple[str, ...],
+    **form: Any,
+) -> None:
     """Predict the rows of FILE.
 
     Each row gets mean, std, lower and upper; or its class, and the probability of each class. Rows keep
@@ -44,19 +55,25 @@ def command(console: Console, model: str, file: str, out: str | None, level: flo
             raise InputError(
                 f"{file} is read in batches: add --out, and use a model of columns rather than of one text"
             )
+        if keep:
+            raise InputError(f"--keep works for a single file that fits in memory, but {file} is read in batches")
         refuse_format(file, form_of_file)
         with console.at_work():
             rows = stratagp.estimators.predict_file(learnt.model, answerable(learnt, file, console), out, level)
         console.result(f"{rows} predictions: {out}", {"rows": rows, "out": out})
         return
-    X, _ = learnt.rows(file, form_of_file, console)
+    keep = tuple(dict.fromkeys(keep))
+    X, _, kept = learnt.rows(file, form_of_file, console, keep)
     found = learnt.refused(X)
     _check_rows(found, file, skip, console)
     with console.at_work():
         taken = learnt.taken(learnt.as_learnt(X[~found.rows]))
         columns = stratagp.estimators.predicted_columns(learnt.model, taken, level)
     columns = {name: _spread(values, found.rows) for name, values in columns.items()}
-    frame = pandas().DataFrame(columns)
+    if both := sorted(set(keep) & set(columns)):
+        raise InputError(f"--keep {both[0]}: predictions have a column of that name: rename it in {shown_name(file)}")
+    frame = pandas().concat([kept.reset_index(drop=True), pandas().DataFrame(columns)], axis=1)
+    columns = {**{name: kept[name].to_list() for name in keep}, **columns}
     if out is None:
         text = "" if console.as_json else frame.to_csv(index=False).rstrip("\n")
         console.result(text, {"rows": len(X), "predictions": columns})

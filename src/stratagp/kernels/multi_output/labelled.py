@@ -14,6 +14,7 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.kernels.base import Kernel
+from stratagp.linalg.shapes import broadcast_shapes
 
 
 def append_label(x: Any, label: Any) -> Float[Tensor, "n columns"]:
@@ -77,7 +78,7 @@ def assemble(
     for i, (a, x) in enumerate(zip(left.labels, left.points, strict=True)):
         for j, (b, z) in enumerate(zip(right.labels, right.points, strict=True)):
             table[i, j] = table[j, i].mT if left is right and j < i else block(a, x, b, z)
-    batch = torch.broadcast_shapes(*(part.shape[:-2] for part in table.values()))
+    batch = broadcast_shapes(*(part.shape[:-2] for part in table.values()))
     columns = range(len(right.labels))
     rows = [torch.cat([table[i, j].expand(*batch, -1, -1) for j in columns], -1) for i in range(len(left.labels))]
     matrix = torch.cat(rows, -2)
@@ -89,7 +90,7 @@ def assemble(
 def assemble_diag(points: Grouped, part: Callable[[int, Tensor], Tensor]) -> Float[Tensor, "*q n"]:
     """The diagonal of a kernel from the diagonals ``part(label, points)`` of its blocks."""
     parts = [part(label, x) for label, x in zip(points.labels, points.points, strict=True)]
-    batch = torch.broadcast_shapes(*(p.shape[:-1] for p in parts))
+    batch = broadcast_shapes(*(p.shape[:-1] for p in parts))
     diagonal = torch.cat([p.expand(*batch, -1) for p in parts], -1)
     return diagonal if points.back is None else diagonal.index_select(-1, points.back)
 

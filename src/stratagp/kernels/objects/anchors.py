@@ -25,6 +25,7 @@ from stratagp.errors import InputError
 from stratagp.kernels.base import Kernel
 from stratagp.kernels.objects.base import KernelCache, ObjectKernel
 from stratagp.linalg.pivoted import pivoted_rows
+from stratagp.linalg.shapes import broadcast_shapes
 
 
 class Anchored(Kernel):
@@ -57,7 +58,7 @@ class Anchored(Kernel):
 
     def _to_anchors(self, x: Tensor, anchors: Tensor) -> Tensor:
         number = anchors[..., 0].round().long()
-        shape = torch.broadcast_shapes(x.shape[:-2], anchors.shape[:-2])
+        shape = broadcast_shapes(x.shape[:-2], anchors.shape[:-2])
         known = x[..., 2:].expand(*shape, -1, -1)
         cross = known.gather(-1, number.unsqueeze(-2).expand(*shape, x.shape[-2], -1))
         return self.base.from_cache(KernelCache(cross, x[..., 1], anchors[..., 1]))

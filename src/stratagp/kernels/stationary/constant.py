@@ -14,6 +14,7 @@ from stratagp.kernels.base import Kernel
 from stratagp.kernels.expectations import Term
 from stratagp.kernels.feature_maps import FeatureMap, Rng, Wave, check_request, drawn_features
 from stratagp.kernels.stationary.scaled_distance import constant_diag
+from stratagp.linalg.shapes import broadcast_shapes
 from stratagp.parameters import UNSET, Parameter, Value, positive
 
 
@@ -33,7 +34,7 @@ class Constant(Kernel):
 
     def forward(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:
         """The variance everywhere."""
-        batch = torch.broadcast_shapes(x.shape[:-2], z.shape[:-2], self.variance.shape[:-2])
+        batch = broadcast_shapes(x.shape[:-2], z.shape[:-2], self.variance.shape[:-2])
         return self.variance.expand(*batch, x.shape[-2], z.shape[-2])
 
     def plain(self, x: Float[Tensor, "*qx n d"], z: Float[Tensor, "*qz m d"]) -> Float[Tensor, "*q n m"]:

@@ -25,6 +25,7 @@ from stratagp.errors import InputError
 from stratagp.kernels.spectral import Rng, gamma_scale, normal, student_frequencies
 from stratagp.kernels.stationary.scaled_distance import Stationary
 from stratagp.linalg import matern_correlation, matern_kernel
+from stratagp.linalg.shapes import broadcast_shapes
 from stratagp.parameters import UNSET, Parameter, Value
 
 _CLOSED = {0.5: 0, 1.5: 1, 2.5: 2}
@@ -159,8 +160,8 @@ def _integrals(q2: Tensor, nu: Tensor, shift: Tensor, powers: list[tuple[int, in
     some = q2[(q2 > 0) & q2.isfinite()]
     low, high = (float(some.min()), float(some.max())) if len(some) else (1.0, 1.0)
     s, step = _nodes(math.sqrt(low), math.sqrt(high), float(nu.min()), float(nu.max()))
-    shape = torch.broadcast_shapes(q2.shape, nu.shape)
-    functions = q2.expand(shape).reshape(nu.numel(), shape.numel() // nu.numel())  # one row for each smoothness
+    shape = broadcast_shapes(q2.shape, nu.shape)
+    functions = q2.expand(shape).reshape(nu.numel(), math.prod(shape) // nu.numel())  # one row for each smoothness
     rows = []
     for entries, v, c in zip(functions, nu.reshape(-1).tolist(), shift.reshape(-1).tolist(), strict=True):
         weights = torch.stack([step * s**j * ((v - i) * s - s.exp() - c).exp() for j, i in powers], 1)

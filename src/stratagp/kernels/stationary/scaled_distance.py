@@ -23,6 +23,7 @@ from stratagp.kernels.spectral import (
 )
 from stratagp.linalg import distance as distance
 from stratagp.linalg import gaussian_kernel, matern_correlation, matern_kernel, scaled_sqdist
+from stratagp.linalg.shapes import broadcast_shapes
 from stratagp.parameters import UNSET, Parameter, Value, per_column, positive
 
 
@@ -99,7 +100,7 @@ def plain_sqdist(
 def constant_diag(variance: Float[Tensor, "..."], x: Float[Tensor, "*qx n d"]) -> Float[Tensor, "*q n"]:
     """The same variance for each row of ``x``, with the function axes of both."""
     value = variance.squeeze(-1) if variance.dim() else variance
-    return value.expand(*torch.broadcast_shapes(value.shape[:-1], x.shape[:-2]), x.shape[-2])
+    return value.expand(*broadcast_shapes(value.shape[:-1], x.shape[:-2]), x.shape[-2])
 
 
 class RBF(Stationary):
