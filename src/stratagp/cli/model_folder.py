@@ -153,7 +153,7 @@ class Learnt:
 
     def rows(self, file: str, form: Format, console: Console) -> tuple[Inputs, DataFrame]:
         """The inputs in a file, and the table itself."""
-        texts = [each.name for each in self.schema.fields if each.kind in WRITTEN]
+        texts = [each.name for each in self.schema.fields if each.kind in WRITTEN or each.written]
         frame = TableFile(file, form).read([*texts, self.target] if self.written else texts)
         return self.inputs(frame, shown_name(file), console), frame
 
@@ -236,7 +236,7 @@ def _check(found: Mapping[str, Any]) -> None:
     """Refuse what no fit would write."""
     for each in found["columns"]:
         right = all(isinstance(each[name], kind) for name, kind in _COLUMN.items()) and each["kind"] in KINDS
-        if not right or set(each) - {*_COLUMN, "remark"}:
+        if not right or set(each) - {*_COLUMN, "remark", "written"}:
             raise ValueError(f"a column needs a name and a kind, one of {', '.join(KINDS)}")
     if found["task"] not in TASKS:
         raise ValueError(f"the task is {found['task']!r}")

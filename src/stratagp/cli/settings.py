@@ -29,7 +29,9 @@ class Settings:
     likelihood: str | None = None
     kernel: str | None = None
     kinds: dict[str, str] = field(default_factory=dict)
+    date_format: tuple[str, ...] = ()
     test: float = 0.2
+    split: str | None = None
     drop_missing: bool = False
     rows: int | None = None
     epochs: int | None = None

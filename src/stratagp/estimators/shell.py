@@ -182,6 +182,7 @@ class Estimator(BaseEstimator, ABC):
             given.get("n_inducing", 0),
             given.get("anchors", "random"),
             given.get("texts", ()),
+            "parts" if given.get("kernel") is None else "days",
         )
 
     def _bound_kernel(self, kernel: Kernel | None, default: Kernel, data: Data) -> Kernel:

@@ -13,7 +13,10 @@ import numpy as np
 
 import stratagp
 from stratagp.cli import many_files
+from stratagp.cli.held_out import WAYS, copies, find_split
 from stratagp.cli.kernel_text import parse_kernel
+from stratagp.cli.leaks import telling
+from stratagp.cli.limits import refuse_sizes
 from stratagp.cli.model_folder import Fitted, check_out
 from stratagp.cli.models import MODELS, Choice, as_inputs, build, choose, training, usual_epochs
 from stratagp.cli.output import Console
@@ -31,6 +34,7 @@ from stratagp.cli.table import (
     format_options,
     inputs,
     is_many,
+    meant,
     pick,
     refuse_mixed,
     tell,
@@ -72,8 +76,13 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, given: Iterable[str])
 @click.option("--kernel", metavar="TEXT", help="The kernel, such as \"RBF*Periodic(period=1) + Linear(on='year')\".")
 @click.option("--as", "kinds", multiple=True, callback=_kinds, metavar="COLUMN=KIND",
               help="What a column holds: number, category, date or text; or ignore. Repeatable.")  # fmt: skip
+@click.option("--date-format", multiple=True, metavar="FORMAT",
+              help="How dates are written, such as '%d/%m/%Y', where the texts do not tell. Repeatable.")  # fmt: skip
 @click.option("--test", type=click.FloatRange(0, 1, max_open=True), default=0.2, show_default=True, metavar="SHARE",
               help="The share of rows to hold out for the test; 0 for no test.")  # fmt: skip
+@click.option("--split", metavar="WAY",
+              help=f"Which rows those are: {WAYS}. The latest ones if a column holds dates, else some at random; "
+              "rows of a group stay together.")  # fmt: skip
 @click.option("--drop-missing", is_flag=True,
               help="Leave out rows without a target, and rows without inputs that the model needs.")  # fmt: skip
 @click.option("--rows", type=click.IntRange(2), metavar="N",
@@ -94,7 +103,7 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, given: Iterable[str])
 def command(console: Console, **options: Any) -> None:
     """Learn to predict a column of FILE from the others.
 
-    FILE is a CSV, TSV or Parquet file, or - for CSV from standard input. A folder, a quoted pattern of
+    FILE is a CSV, TSV, Excel or Parquet file, or - for CSV from standard input. A folder, a quoted pattern of
     files ('flights/*.parquet') or a file too large for memory is read in batches, without --rows and
     --time-limit. That also works in several processes:
     torchrun --nproc-per-node 2 -m stratagp fit ...
@@ -160,12 +169,13 @@ class Prepared:
     choice: Choice
     parts: Parts
     missing: bool
+    settings: Settings
 
 
 def _fit(console: Console, settings: Settings) -> Fitted:
     """Fit a model to a table in memory."""
     start, ready = time.perf_counter(), prepare(console, settings)
-    task, choice = ready.task, ready.choice
+    task, choice, settings = ready.task, ready.choice, ready.settings
     ignored = {
         "checkpoint": settings.checkpoint is not None and not choice.by_batches,
         "epochs": settings.epochs is not None and not choice.by_epochs(task),
@@ -195,28 +205,66 @@ def _fit(console: Console, settings: Settings) -> Fitted:
 
 def prepare(console: Console, settings: Settings) -> Prepared:
     """Read a table, examine its columns, choose a model and hold rows out."""
-    target, kinds = settings.target, settings.kinds
     table = TableFile(settings.file, settings.form)
-    texts = [column for column, kind in kinds.items() if kind in WRITTEN]
-    frame = _complete(table.read(texts), table.name, settings, console)
+    frame = table.read([column for column, kind in settings.kinds.items() if kind in WRITTEN])
+    target, kinds = meant(frame, settings.target), {meant(frame, name): kind for name, kind in settings.kinds.items()}
+    settings = replace(settings, target=target, kinds=kinds)
+    frame = _complete(frame, table.name, settings, console)
     refuse_mixed(frame, target, kinds, settings.task, settings.form, table.name)
     task, why = find_task(frame[target], settings.task)
     check_target(frame[target], task, settings, console)
     why += "; the model learns its logarithm" if settings.log else ""
-    columns = examine(frame, target, kinds)
+    columns = examine(frame, target, kinds, settings.date_format, table.written)
     letters = [each.name for each in columns if each.kind in WRITTEN]
     if task == "classification" and targets(frame[target], task).dtype.kind == "U":
         letters.append(target)
     frame = table.as_written(frame, letters)
-    assumed = tell(columns, target, task, why, console)
+    for note in table.notes:
+        console.note(note)
+    assumed = [*table.notes, *tell(columns, target, task, why, console)]
     X, y = inputs(frame, stratagp.data.Schema(columns), table.name, console, target), targets(frame[target], task)
+    refuse_sizes(columns, y if task == "classification" else None, target)
     trained, classes = round((1 - settings.test) * len(y)), len(np.unique(y)) if task == "classification" else 0
     choice = choose(settings, columns, min(trained, settings.rows or trained), classes)
     X, y, missing = _without_gaps(X, y, choice, settings, console)
-    parts = hold_out(X, y, columns, task, settings.test, settings.seed, console)
+    assumed += _suspicions(X, y, columns, task, console)
+    split = find_split(settings.split, frame, columns, table.name)
+    parts = hold_out(X, y, columns, task, settings.test, settings.seed, console, split, frame)
+    if settings.test:
+        assumed.append(f"held out for the test, {split.shown}: {split.reason}")
+        console.note(assumed[-1])
+        assumed += _same_rows(parts, console)
     parts = _fewer(parts, settings.rows, console)
     final = choose(settings, columns, len(parts.y), len(np.unique(parts.y)) if classes else 0)
-    return Prepared(task, columns, assumed, final if final.fills or not missing else choice, parts, missing)
+    settings = replace(settings, split=split.shown)
+    return Prepared(task, columns, assumed, final if final.fills or not missing else choice, parts, missing, settings)
+
+
+def _suspicions(
+    X: DataFrame, y: np.ndarray, columns: list[stratagp.data.Field], task: str, console: Console
+) -> list[str]:
+    """A warning for each column that alone tells the target."""
+    found = [
+        f"the column {name!r} alone tells the target ({how}): if it is known only after the target, leave it out with "
+        f"--as {name}=ignore"
+        for name, how in telling(X, y, columns, task).items()
+    ]
+    for text in found:
+        console.warn(text)
+    return found
+
+
+def _same_rows(parts: Parts, console: Console) -> list[str]:
+    """A warning of test rows that the model has seen."""
+    same = copies(parts.X, parts.y, parts.X_test, parts.y_test)
+    if not same:
+        return []
+    text = (
+        f"{same:,} of {len(parts.y_test):,} test rows have the inputs and the target of a training row, so scores may "
+        "be too good: remove copies, or keep rows of one origin together with --split groups:COLUMN"
+    )
+    console.warn(text)
+    return [text]
 
 
 def _complete(frame: DataFrame, name: str, settings: Settings, console: Console) -> DataFrame:
