@@ -54,7 +54,7 @@ def test_numbers_that_are_taken_as_classes_are_told_where_nobody_watches(call, h
     assert "warning: the target 'count' has only 7 values, which are taken as classes: --task regression" in said.stderr
     about = json.loads(Path("model/table.json").read_text())["about"]
     assert about["assumptions"] == [
-        "id: left out (an identifier by its name: left out; --as id=number keeps it)",
+        "id: left out (an identifier by its name: left out; --as id=number takes it as a number)",
         "size: number",
         "town: category",
         "price: number",

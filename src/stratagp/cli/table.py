@@ -126,7 +126,7 @@ def _refuse_dates(values: Series, column: stratagp.data.Field) -> None:
             f"{where} such as {first!r}, which may be read {readings}: say which, such as --date-format "
             f"{column.written.split(OR)[0]!r}; or --as {column.name}=ignore"
         )
-    if column.kind not in WRITTEN or column.remark == stratagp.data.schema.SAID or column.distinct <= _FEW:
+    if column.kind not in (*WRITTEN, "ignore") or column.remark == stratagp.data.schema.SAID or column.distinct <= _FEW:
         return
     texts = values.dropna().drop_duplicates().astype(str)
     most = formats_of(texts.head(_TRIED).tolist(), (), 0.5)

@@ -126,10 +126,12 @@ class TableFile:
         frame = self._stored() if self.content is None else self._parsed(dtype=dict.fromkeys(texts, str))
         if not len(frame):
             raise InputError(f"{self.name} has column names but no rows")
-        if self.content is not None:
-            frame = self._with_decimals(frame, texts)
-            frame = self._with_zeros(frame, texts)
-        return frame if self.file.endswith(TABLES) else self._with_numbers(frame, texts)
+        if self.file.endswith(TABLES):
+            return frame
+        if self.content is None:
+            return self._with_numbers(frame, texts)
+        frame = self._with_numbers(self._with_decimals(frame, texts), texts)
+        return self._with_zeros(frame, [*texts, *self.written])
 
     def _with_decimals(self, frame: DataFrame, texts: Sequence[str]) -> DataFrame:
         """The table with decimal commas, where a column can only have these."""

@@ -87,9 +87,12 @@ def are_compact(numbers: np.ndarray) -> bool:
     """
     import pandas as pd
 
-    if numbers.dtype.kind not in "iu" or not ((numbers >= 19000101) & (numbers <= 21001231)).all():
+    if numbers.dtype.kind not in "iuf" or not ((numbers >= 19000101) & (numbers <= 21001231)).all():
         return False
     distinct = np.unique(numbers)
+    if (distinct % 1 != 0).any():
+        return False
+    distinct = distinct.astype(int)
     return len(distinct) > 1 and bool(parsed(pd.Series(distinct.astype(str)), COMPACT).notna().all())
 
 

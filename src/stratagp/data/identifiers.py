@@ -72,8 +72,6 @@ def of_numbers(name: str, values: np.ndarray, distinct: int) -> str | None:
         return None
     if distinct == len(values) and _NAMED.search(name):
         return "an identifier by its name"
-    if values.dtype.kind not in "iu":
-        return None
     steps = values[0] in (0, 1) and bool((np.diff(values) == 1).all())
     if steps and not _QUANTITY.search(name):
         return "running numbers"

@@ -231,7 +231,7 @@ def _meant(name: str, column: Column, said: str | None, undo: str, date_formats:
     only = _only_tells_rows_apart(name, values, texts, stored)
     if only is not None:
         return Field(name, "ignore", *found, f"{only}: left out{advice.format(name=name, kind=kind)}")
-    if kind == "number" and values.dtype.kind in "iu" and stored.distinct > 2 and 2 * stored.distinct <= len(values):
+    if kind == "number" and stored.distinct > 2 and 2 * stored.distinct <= len(values) and _are_whole(values):
         what = "codes" if identifiers.is_code(name) else "groups" if identifiers.is_group(name) else ""
         if what:
             remark = f"{what} by the name: categories{advice.format(name=name, kind='number')}"
@@ -250,8 +250,12 @@ def _date_format(values: np.ndarray, texts: list[str], given: Sequence[str]) -> 
 def _only_tells_rows_apart(name: str, values: np.ndarray, texts: list[str], stored: Field) -> str | None:
     if texts:
         return identifiers.of_texts(name, texts, stored.distinct)
-    whole = stored.kind == "number" and values.dtype.kind in "iuf" and not (values % 1 != 0).any()
-    return identifiers.of_numbers(name, values, stored.distinct) if whole and not stored.missing else None
+    whole = stored.kind == "number" and not stored.missing and _are_whole(values)
+    return identifiers.of_numbers(name, values, stored.distinct) if whole else None
+
+
+def _are_whole(values: np.ndarray) -> bool:
+    return values.dtype.kind in "iuf" and not (values % 1 != 0).any()
 
 
 def _remark(kind: str, texts: list[str], distinct: int) -> str:
@@ -280,7 +284,8 @@ def _as_kind(values: Any, column: Field, where: str) -> Any:
     if column.kind == "number":
         found, wanted = numbers_of(values, column.written), "number"
     elif column.kind != "date":
-        return _as_written(values, stored).astype(object).map(str, na_action="ignore").where(values.notna(), None)
+        texts = _as_written(values, stored).astype(object).map(str, na_action="ignore")
+        return texts.where(values.notna(), "" if column.kind == "text" else None)
     elif stored == "M":
         return values.dt.tz_convert("UTC").dt.tz_localize(None) if getattr(values.dtype, "tz", None) else values
     else:

@@ -26,7 +26,7 @@ from stratagp.recipes import choose
 from stratagp.recipes.base import Recipe, Rows
 from stratagp.recipes.classes import INTERCEPT, ClassRecipe
 from stratagp.recipes.cokriging import CoKrigingRecipe
-from stratagp.recipes.options import Whole, WholeOrZero
+from stratagp.recipes.options import Missing, Whole, WholeOrZero
 from stratagp.recipes.robust import HeteroscedasticRecipe, StudentTRecipe
 from stratagp.recipes.search import Search
 from stratagp.recipes.stochastic import StochasticRecipe
@@ -34,8 +34,6 @@ from stratagp.recipes.vecchia_classes import VecchiaClassRecipe
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-Missing = Literal["raise", "impute"]
 
 
 @dataclass(eq=False, repr=False)

@@ -84,7 +84,7 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, given: Iterable[str])
               help=f"Which rows those are: {WAYS}. The latest ones if a column holds dates, else some at random; "
               "rows of a group stay together.")  # fmt: skip
 @click.option("--drop-missing", is_flag=True,
-              help="Leave out rows without a target, and rows without inputs that the model needs.")  # fmt: skip
+              help="Leave out rows without a target; of folders, also rows without inputs.")  # fmt: skip
 @click.option("--rows", type=click.IntRange(2), metavar="N",
               help="Train on at most this many rows, drawn at random; not for folders.")  # fmt: skip
 @click.option("--epochs", type=click.IntRange(1), metavar="N", help="How often mini-batch models pass over the rows.")
@@ -122,6 +122,8 @@ def command(console: Console, **options: Any) -> None:
         parse_kernel(settings.kernel)  # so that a mistake is found before any work
     if settings.device is not None:
         stratagp.training.find_device(settings.device)
+    if (settings.split or settings.date_format) and many:
+        raise InputError("--split and --date-format need a file that fits in memory: leave them out")
     if settings.log and many:
         raise InputError(f"--log needs a file that fits in memory, but {settings.file} is read in batches")
     fitted = many_files.fit(console, settings) if many else _fit(console, settings)
@@ -225,8 +227,8 @@ def prepare(console: Console, settings: Settings) -> Prepared:
     X, y = inputs(frame, stratagp.data.Schema(columns), table.name, console, target), targets(frame[target], task)
     refuse_sizes(columns, y if task == "classification" else None, target)
     trained, classes = round((1 - settings.test) * len(y)), len(np.unique(y)) if task == "classification" else 0
-    choice = choose(settings, columns, min(trained, settings.rows or trained), classes)
-    X, y, missing = _without_gaps(X, y, choice, settings, console)
+    choose(settings, columns, min(trained, settings.rows or trained), classes)  # refuses what does not go together
+    missing = _has_gaps(X, console)
     assumed += _suspicions(X, y, columns, task, console)
     split = find_split(settings.split, frame, columns, table.name)
     parts = hold_out(X, y, columns, task, settings.test, settings.seed, console, split, frame)
@@ -235,9 +237,9 @@ def prepare(console: Console, settings: Settings) -> Prepared:
         console.note(assumed[-1])
         assumed += _same_rows(parts, console)
     parts = _fewer(parts, settings.rows, console)
-    final = choose(settings, columns, len(parts.y), len(np.unique(parts.y)) if classes else 0)
+    choice = choose(settings, columns, len(parts.y), len(np.unique(parts.y)) if classes else 0)
     settings = replace(settings, split=split.shown)
-    return Prepared(task, columns, assumed, final if final.fills or not missing else choice, parts, missing, settings)
+    return Prepared(task, columns, assumed, choice, parts, missing, settings)
 
 
 def _suspicions(
@@ -284,23 +286,17 @@ def _complete(frame: DataFrame, name: str, settings: Settings, console: Console)
     return frame
 
 
-def _without_gaps(
-    X: DataFrame, y: np.ndarray, choice: Choice, settings: Settings, console: Console
-) -> tuple[DataFrame, np.ndarray, bool]:
-    """Rows as the model can take them, and whether it has to fill missing inputs; both come with a warning."""
-    gaps = X.isna().any(axis=1).to_numpy()
-    if not gaps.any():
-        return X, y, False
-    where = ", ".join(repr(name) for name in X.columns[X.isna().any()][:5])
-    lacking = f"{int(gaps.sum())} of {len(y)} rows lack inputs ({where})"
-    if choice.fills:
-        console.warn(f"{lacking}: the model averages over what these may be")
-        return X, y, True
-    if not settings.drop_missing:
-        able = "" if settings.log or settings.likelihood else "--model exact, vecchia and sparse can, and "
-        raise InputError(f"{lacking}, and {choice.model} cannot fill them: {able}--drop-missing leaves such rows out")
-    console.warn(f"{lacking}: they are left out")
-    return X[~gaps], y[~gaps], False
+def _has_gaps(X: DataFrame, console: Console) -> bool:
+    """Whether inputs are missing, which the model has to fill; with a warning."""
+    gaps = X.isna()
+    if not gaps.any(axis=None):
+        return False
+    where = ", ".join(repr(name) for name in X.columns[gaps.any()][:5])
+    console.warn(
+        f"{int(gaps.any(axis=1).sum())} of {len(X)} rows lack inputs ({where}): the model averages over what these may "
+        "be"
+    )
+    return True
 
 
 def _fewer(parts: Parts, rows: int | None, console: Console) -> Parts:
