@@ -71,7 +71,9 @@ def test_the_identifier_is_left_out_aloud_and_can_be_kept(houses, call, here):
     run = call(
         "fit", houses["file"], "-t", "price", "-o", "a", "--no-report", "-v", "--test", "0", "--as", "town=ignore"
     )
-    assert run.stderr.count("an identifier by its name: left out; --as id=number takes it as a number") == 1  # in the table
+    assert (
+        run.stderr.count("an identifier by its name: left out; --as id=number takes it as a number") == 1
+    )  # in the table
     assert "warning" not in run.stderr
     about = json.loads(Path("a/table.json").read_text())
     assert {each["name"]: each["kind"] for each in about["columns"]} == {
@@ -84,7 +86,9 @@ def test_the_identifier_is_left_out_aloud_and_can_be_kept(houses, call, here):
 
 def test_where_nobody_watches_a_column_that_is_left_out_is_a_warning(houses, call, here):
     run = call("fit", houses["file"], "-t", "price", "-o", "a", "--no-report", "--test", "0", "--as", "town=ignore")
-    assert run.stderr == "warning: column 'id': an identifier by its name: left out; --as id=number takes it as a number\n"
+    assert (
+        run.stderr == "warning: column 'id': an identifier by its name: left out; --as id=number takes it as a number\n"
+    )
 
 
 def test_no_model_is_overwritten_without_asking(houses, call):

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import stratagp
 from stratagp.cli.output import Console, aligned
-from stratagp.cli.table_file import TABLES, DataFrame, Format, Series, pandas
+from stratagp.cli.table_file import TABLES, DataFrame, Series, pandas
+from stratagp.cli.table_file import Format as Format
 from stratagp.cli.table_file import TableFile as TableFile
 from stratagp.cli.table_file import check_file as check_file
 from stratagp.cli.table_file import format_options as format_options
