@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +20,9 @@ _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", "T%H:%M", "T%H
 _FORMATS = tuple(day + time for day in _DAYS for time in _TIMES)
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
 _LIKE = re.compile(r"(?=.*\d)[\w\s.,:/+-]{5,40}")  # what a date may look like
+_WORD = re.compile(r"[^\W\d_]+")
+_WORDS = {word.lower() for word in (*calendar.month_name, *calendar.month_abbr, *calendar.day_abbr)} | set("tz")
+_WORDS |= {"am", "pm"}  # words that a date may have
 _PLAIN = re.compile(r"-?\d+([.,]\d+)?")  # no date, whatever the format: see COMPACT
 COMPACT = "%Y%m%d"
 _FIRST = 20  # texts that most formats fail on
@@ -57,7 +61,7 @@ def formats_of(texts: Sequence[str], given: Sequence[str] = (), share: float = 1
     for form in given:
         if parsed(series, form).notna().mean() >= share:
             return [form]
-    if not (series.str.fullmatch(_LIKE) & ~series.str.fullmatch(_PLAIN)).mean() >= share:
+    if not series.map(_may_be_date).mean() >= share:
         return None
     if (series.str.fullmatch(_ISO) & parsed(series, "").notna()).mean() >= share:
         return [""]
@@ -68,6 +72,12 @@ def formats_of(texts: Sequence[str], given: Sequence[str] = (), share: float = 1
         ):
             read[form] = found
     return _different(series, sorted(read, key=lambda form: -read[form])) or None
+
+
+def _may_be_date(text: str) -> bool:
+    if _LIKE.fullmatch(text) is None or _PLAIN.fullmatch(text):
+        return False
+    return all(word.lower() in _WORDS for word in _WORD.findall(text))
 
 
 def _different(texts: Any, forms: list[str]) -> list[str]:

@@ -11,7 +11,10 @@ _NAMED = re.compile(
     r"(?i:(^|[_\-. ])(id|ids|uuid|guid|key|index|row|rownames?|nr|no|number|serial|isbn|iban|ssn|sku|phone)\.?$"
     r"|^(id|unnamed)[_\-:. ])|(?<=[a-z0-9])I[dD]$"
 )
-_PERSON = re.compile(r"(?i)(^|_|[a-z]+[ _-])((first|last|sur|fore|given|family|full|user)[ _-]?)?names?$")
+_PERSON = re.compile(
+    r"(?i)^((customer|patient|client|person|employee|student|player|author|owner|contact|driver|passenger)[ _-]?)?"
+    r"((first|last|sur|fore|given|family|full|user)[ _-]?)?names?$"
+)
 _CODE = re.compile(r"(?i)(^|[_\- ])(zip|zip[_\- ]?codes?|post(al)?[_\- ]?codes?|plz|postleitzahl|fips|naics|codes?)$")
 _CLASS = re.compile(
     r"(?i)(^|[_\- ])(class|classes|label|labels|type|category|kind|species|group|cluster|code|diagnosis)$"
@@ -53,7 +56,8 @@ def of_texts(name: str, texts: list[str], distinct: int) -> str | None:
         often = distinct < _KEYS * len(texts) and what in ("keys", "file names")
         if not often and sum(shape.fullmatch(text) is not None for text in different) >= _MOST * len(different):
             return what
-    if _PERSON.search(name) and sum(_NAME.fullmatch(text) is not None for text in different) >= 0.8 * len(different):
+    named = sum(text[:1].isupper() and _NAME.fullmatch(text) is not None for text in different)
+    if _PERSON.search(name) and named >= 0.8 * len(different):
         return "names"
     if _NAMED.search(name) and distinct >= _KEYS * len(texts) and max(map(len, different)) <= 64:
         return "an identifier by its name"
