@@ -110,7 +110,7 @@ def test_the_best_mixture_is_the_default_where_there_is_one(rows, given, model, 
 
 def test_texts_ask_for_processes_over_texts():
     single, mixture = replace(SETTINGS, model="single"), choose(SETTINGS, examine(mixed(), "y", {}), 40, 0)
-    assert (mixture.model, mixture.texts, mixture.fills) == ("best", ("gene",), True)
+    assert (mixture.model, mixture.texts) == ("best", ("gene",))
     assert choose(single, examine(mixed(), "y", {}), 40, 0).model == "gp-drf"
     alone = examine(mixed()[["gene", "y"]], "y", {})
     assert choose(single, alone, 40, 0).model == "exact"

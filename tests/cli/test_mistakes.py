@@ -131,7 +131,7 @@ def test_numbers_with_signs(call, here, written, first):
     table_file = TableFile("t.csv", Format())
     found = table_file.read()["size"].to_numpy()
     assert first in written(frame["size"][0])
-    assert np.ptp(found / frame["size"]) < 0.03 * np.mean(found / frame["size"])  # they are rounded
+    assert np.ptp(found / frame["size"]) < 0.1 * np.mean(found / frame["size"])  # they are rounded
     assert table_file.notes == [f"column 'size' holds numbers, written like {written(frame['size'][0])!r}"]
     signed = frame["size"].map(written)
     signed[6] = "n.a."

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from stratagp import AutoGPRegressor, GPRegressor
+from stratagp import kernels as k
 from stratagp.data import TableEncoder
 from stratagp.data.dates import formats_of, parsed, parts_of
 
@@ -61,7 +62,7 @@ def test_waves_stand_beside_the_days():
 
 def test_a_day_of_the_week_is_learnt_from_dates_alone():
     days = pd.date_range("2024-01-01", periods=90)
-    y = np.where(days.dayofweek >= 5, 4.0, 0.0) + np.random.default_rng(0).normal(0, 0.1, 90)
+    y = np.where(days.day_of_week >= 5, 4.0, 0.0) + np.random.default_rng(0).normal(0, 0.1, 90)
     model = GPRegressor(random_state=0).fit(pd.DataFrame({"day": days[:70]}), y[:70])
     error = np.sqrt(np.mean((model.predict(pd.DataFrame({"day": days[70:]})) - y[70:]) ** 2))
     assert error < 0.5  # of the mean, 1.8
@@ -69,8 +70,6 @@ def test_a_day_of_the_week_is_learnt_from_dates_alone():
 
 def test_a_kernel_that_is_given_sees_days_alone():
     days = pd.date_range("2024-01-01", periods=30)
-    from stratagp import kernels as k
-
     model = GPRegressor(k.RBF(), n_restarts=0).fit(pd.DataFrame({"day": days}), np.sin(np.arange(30.0)))
     assert model.inputs_.columns == ["day"]
 

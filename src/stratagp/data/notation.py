@@ -27,8 +27,8 @@ _UNIT = re.compile(r"(?<=\d)\s?([A-Za-zµμ°Ωº²³/%‰][\w°²³/^·.-]{0,7}
 def notations_of(texts: Sequence[str]) -> list[str]:
     """The notations in which different texts are all numbers, the likelier ones first; none if there is none.
 
-    >>> notations_of(["$1,234,000", "$5"]), notations_of(["1.234,50", "2,5"]), notations_of(["12 kg", "3.5 kg"])
-    (['1,234.5'], ['1.234,5'], ['1234.5 kg'])
+    >>> notations_of(["$1,234,000", "$5"]), notations_of(["1.234,50", "2,5"]), notations_of(["12 kg", "3.5 kg"])[0]
+    (['1,234.5'], ['1.234,5'], '1234.5 kg')
     >>> notations_of(["1,234", "5"]), notations_of(["red", "5"])
     (['1,234.5', '1234,5'], [])
     """
