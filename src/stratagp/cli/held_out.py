@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import stratagp
-from stratagp.cli.table import DataFrame, meant, pandas, pick
+from stratagp.cli.table import DataFrame, Series, meant, pandas, pick
 from stratagp.errors import InputError
 
 WAYS = "random, time, time:COLUMN or groups:COLUMN"
@@ -63,7 +63,7 @@ def _by_name(dates: Sequence[str]) -> list[str]:
     return sorted(dates, key=lambda name: _OF_ROWS.search(name) is None)
 
 
-def held_rows(split: Split, values: DataFrame, share: float, seed: int) -> np.ndarray:
+def held_rows(split: Split, values: Series, share: float, seed: int) -> np.ndarray:
     """Which rows are held out by time or by groups: about a share of them.
 
     Arguments:

@@ -65,7 +65,8 @@ class GPRegressor(Regressor):
         standardise: "targets"; "both" also centres and scales the inputs, for kernels without lengthscales (a kernel's
             values are then in units of standard deviations); "none".
         categorical: "auto" takes columns of text and categories of a data frame; or names or numbers of columns. Dates
-            become days since 1970.
+            become days since 1970 and, where no kernel is given, the times of the year, the week and the day. A
+            category that was not in ``fit`` counts as unlike all others, with a warning.
         encoding: of categories: "one-hot", or "codes" for a kernel on the codes, such as ``k.Coregionalised``.
         missing: inputs that are NaN: "raise", or "impute": filled by a Gaussian over the columns, with the uncertainty
             of the fill carried into training (as noise) and prediction (as spread).
