@@ -68,10 +68,11 @@ def test_numbers_with_marks_are_read_again_by_predict(call, call_json, here):
 
 
 def test_a_new_category_is_predicted_with_a_warning(call, houses, here):
-    table(5).replace("Oslo", "Rome").to_csv("new.csv", index=False)
+    new = table(12, seed=3)
+    new.replace("Oslo", "Rome").to_csv("new.csv", index=False)
     run = call("predict", houses["model"], "new.csv", "-o", "out.csv")
     assert "the category 'Rome' in column 'town', which was not in the training data" in run.stderr
-    found, strange = pd.read_csv("out.csv"), (table(5)["town"] == "Oslo").to_numpy()
+    found, strange = pd.read_csv("out.csv"), (new["town"] == "Oslo").to_numpy()
     assert found["std"][strange].min() > 2 * found["std"][~strange].max()
 
 

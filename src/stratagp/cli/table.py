@@ -12,11 +12,14 @@ from pathlib import Path
 
 import stratagp
 from stratagp.cli.output import Console, aligned
-from stratagp.cli.table_file import TABLES, DataFrame, Series, pandas
+from stratagp.cli.table_file import TABLES
+from stratagp.cli.table_file import DataFrame as DataFrame
 from stratagp.cli.table_file import Format as Format
+from stratagp.cli.table_file import Series as Series
 from stratagp.cli.table_file import TableFile as TableFile
 from stratagp.cli.table_file import check_file as check_file
 from stratagp.cli.table_file import format_options as format_options
+from stratagp.cli.table_file import pandas as pandas
 from stratagp.cli.table_file import shown_name as shown_name
 from stratagp.data.dates import OR, formats_of
 from stratagp.errors import InputError

@@ -29,11 +29,11 @@ def notations_of(texts: Sequence[str]) -> list[str]:
 
     >>> notations_of(["$1,234,000", "$5"]), notations_of(["1.234,50", "2,5"]), notations_of(["12 kg", "3.5 kg"])[0]
     (['1,234.5'], ['1.234,5'], '1234.5 kg')
-    >>> notations_of(["1,234", "5"]), notations_of(["red", "5"])
+    >>> notations_of(["1,234", "5"])[:2], notations_of(["red", "5"])
     (['1,234.5', '1234,5'], [])
     """
     cleaned = [_cleaned(text) for text in texts]
-    units = {found[1] if (found := _UNIT.search(text)) else "" for text in cleaned}
+    units = {own[1] if (own := _UNIT.search(text)) else "" for text in cleaned}
     unit = units.pop() if len(units) == 1 else ""
     bare = [text[: len(text) - len(unit)].strip() for text in cleaned] if unit else cleaned
     found = [form for form, marks in _FORMS.items() if all(_number(*marks).fullmatch(text) for text in bare)]
