@@ -9,26 +9,31 @@ import numpy as np
 import stratagp
 from stratagp.errors import InputError
 
-CLASSES = 100  # each has a process of its own
+CLASSES = 50  # of models that are no stack: each has a process of its own
+MOST_CLASSES = 1000
 COLUMNS = 1000  # as a kernel sees them: a category has one for each of its values
 _SHOWN = 3
 
 
-def refuse_sizes(columns: Sequence[stratagp.data.Field], classes: np.ndarray | None, target: str) -> None:
+def refuse_sizes(
+    columns: Sequence[stratagp.data.Field], classes: np.ndarray | None, target: str, stacked: bool
+) -> None:
     """Refuse more classes or more columns than models learn in a reasonable time.
 
     Arguments:
         classes: of all rows; None where the target is a number.
+        stacked: whether the model is a stack, where trees alone compete for many classes.
     """
+    most = MOST_CLASSES if stacked else CLASSES
     if classes is not None:
         found, counts = np.unique(classes, return_counts=True)
-        if len(found) > CLASSES:
+        if len(found) > most:
             rare = int((counts < 10).sum())
             number = ", or --task regression takes them as numbers" if classes.dtype.kind in "iuf" else ""
             raise InputError(
-                f"the target {target!r} has {len(found):,} classes, {rare:,} of them with fewer than 10 rows, and each "
-                f"would have a process of its own: at most {CLASSES} are learnt; join rare classes, leave rows "
-                f"out{number}"
+                f"the target {target!r} has {len(found):,} classes, {rare:,} of them with fewer than 10 rows, and this "
+                f"model learns at most {most:,}: join rare classes, or leave rows "
+                f"out{number}" + ("" if stacked else "; --model best learns more")
             )
     widths = {each.name: each.distinct if each.kind == "category" else 1 for each in columns if each.used}
     if (width := sum(widths.values())) <= COLUMNS:

@@ -107,7 +107,8 @@ def choose(settings: Settings, columns: Sequence[stratagp.data.Field], rows: int
     suits = not (log or likelihood or settings.kernel) and settings.device in (None, "cpu")
     if asked == "auto" and suits and _LEAST_STACKED <= rows <= max(_SECONDS):
         limit = f"{_limit(settings, rows):g} s"
-        reason = f"the best mixture of processes and trees that {limit} allow; --model single is quicker"
+        able = "trees, as classes are many," if classes > stratagp.recipes.MANY_CLASSES else "processes and trees"
+        reason = f"the best mixture of {able} that {limit} allow; --model single is quicker"
         return Choice("best", reason, texts)
     if asked in ("auto", "single"):
         by_batches = log or likelihood is not None

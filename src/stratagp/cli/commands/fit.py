@@ -225,9 +225,9 @@ def prepare(console: Console, settings: Settings) -> Prepared:
         console.note(note)
     assumed = [*table.notes, *tell(columns, target, task, why, console)]
     X, y = inputs(frame, stratagp.data.Schema(columns), table.name, console, target), targets(frame[target], task)
-    refuse_sizes(columns, y if task == "classification" else None, target)
     trained, classes = round((1 - settings.test) * len(y)), len(np.unique(y)) if task == "classification" else 0
-    choose(settings, columns, min(trained, settings.rows or trained), classes)  # refuses what does not go together
+    choice = choose(settings, columns, min(trained, settings.rows or trained), classes)
+    refuse_sizes(columns, y if classes else None, target, choice.stacked)
     missing = _has_gaps(X, console)
     assumed += _suspicions(X, y, columns, task, console)
     split = find_split(settings.split, frame, columns, table.name)
