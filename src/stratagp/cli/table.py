@@ -125,9 +125,8 @@ def _refuse_dates(values: Series, column: stratagp.data.Field) -> None:
     where = f"the column {column.name!r} holds dates"
     if OR in column.written:
         first = str(values.dropna().iloc[0])
-        readings = f"by {column.written}"
         raise InputError(
-            f"{where} such as {first!r}, which may be read {readings}: say which, such as --date-format "
+            f"{where} such as {first!r}, which may be read by {column.written}: say which, such as --date-format "
             f"{column.written.split(OR)[0]!r}; or --as {column.name}=ignore"
         )
     if column.kind not in (*WRITTEN, "ignore") or column.remark == stratagp.data.schema.SAID or column.distinct <= _FEW:
@@ -136,6 +135,8 @@ def _refuse_dates(values: Series, column: stratagp.data.Field) -> None:
     most = formats_of(texts.head(_TRIED).tolist(), (), 0.5)
     if most is not None:
         strange = texts[stratagp.data.dates.parsed(texts.str.strip(), most[0]).isna()]
+        if strange.empty:
+            return
         row, value = next(strange.items())
         raise InputError(
             f"{where} such as {texts[~texts.index.isin(strange.index)].iloc[0]!r}, but {value[:40]!r} in row {row} is "

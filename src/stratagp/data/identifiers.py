@@ -8,7 +8,7 @@ import numpy as np
 
 ROWS = 20  # below which the number of distinct values decides nothing
 _NAMED = re.compile(
-    r"(?i:(^|[_\-. ])(id|ids|uuid|guid|key|index|row|rownames?|nr|no|number|serial|isbn|iban|ssn|sku|phone)\.?$"
+    r"(?i:(^|[_\-. ])(id|ids|uuid|guid|key|index|row|rownames?|nr|serial|isbn|iban|ssn|sku|phone)\.?$"
     r"|^(id|unnamed)[_\-:. ])|(?<=[a-z0-9])I[dD]$"
 )
 _PERSON = re.compile(
@@ -79,7 +79,7 @@ def of_numbers(name: str, values: np.ndarray, distinct: int) -> str | None:
     steps = values[0] in (0, 1) and bool((np.diff(values) == 1).all())
     if steps and not _QUANTITY.search(name):
         return "running numbers"
-    if _NAMED.search(name) and distinct > max(ROWS, len(values) / 10):
+    if is_group(name) and distinct > max(ROWS, len(values) / 10):
         return "identifiers that occur several times"
     return None
 
@@ -99,7 +99,7 @@ def is_group(name: str) -> bool:
     >>> is_group("store_id"), is_group("rooms")
     (True, False)
     """
-    return _NAMED.search(name) is not None and re.search(r"(?i)(nr|no|number|index|row)\.?$", name) is None
+    return _NAMED.search(name) is not None and re.search(r"(?i)(nr|index|row)\.?$", name) is None
 
 
 def is_class(name: str) -> bool:
