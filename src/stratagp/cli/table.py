@@ -22,6 +22,7 @@ from stratagp.cli.table_file import format_options as format_options
 from stratagp.cli.table_file import pandas as pandas
 from stratagp.cli.table_file import shown_name as shown_name
 from stratagp.data.dates import OR, formats_of
+from stratagp.data.identifiers import RUNNING
 from stratagp.errors import InputError
 
 KINDS = ("number", "category", "date", "text", "ignore")
@@ -114,6 +115,8 @@ def examine(
     ]
     for each in found:
         _refuse_dates(frame[each.name], each)
+    if not any(field.used for field in found):  # the place in a series may be all there is
+        found = [replace(each, kind="number", remark="") if each.remark.startswith(RUNNING) else each for each in found]
     if not any(field.used for field in found):
         ignored = "; ".join(f"{each.name!r} is left out ({each.remark})" for each in found[:5])
         raise InputError(f"no column is left to predict {target!r} from: {ignored or 'the table has no other column'}")

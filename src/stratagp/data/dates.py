@@ -14,7 +14,20 @@ OR = " or "  # between formats, where more than one reads all texts
 _DAYS = (
     *("%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y"),
     *("%m-%d-%Y", "%d-%m-%Y", "%d %b %Y", "%d %B %Y", "%d. %B %Y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%B %d %Y"),
-    *("%d-%b-%Y", "%d-%b-%y", "%d%b%Y", "%b %Y", "%B %Y", "%b-%Y", "%Y-%m", "%m/%Y", "%m.%Y", "%Y %b", "%a %d %b %Y"),
+    *(
+        "%d-%b-%Y",
+        "%d-%b-%y",
+        "%d%b%Y",
+        "%b %Y",
+        "%B %Y",
+        "%b-%Y",
+        "%Y-%m",
+        "%m/%Y",
+        "%m/%y",
+        "%m.%Y",
+        "%Y %b",
+        "%a %d %b %Y",
+    ),
 )
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", "T%H:%M", "T%H:%M:%S")
 _FORMATS = tuple(day + time for day in _DAYS for time in _TIMES)

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+RUNNING = "running numbers"
 ROWS = 20  # below which the number of distinct values decides nothing
 _NAMED = re.compile(
     r"(?i:(^|[_\-. ])(id|ids|uuid|guid|key|index|row|rownames?|nr|serial|isbn|iban|ssn|sku|phone)\.?$"
@@ -34,6 +35,7 @@ _SHAPES = {
 _NAME = re.compile(r"[^\W\d_][\w'’.-]*,?( [^\W\d_][\w'’.()\"-]*,?){0,7}")
 _MOST = 0.95  # the share of values that must look alike
 _KEYS = 0.9  # the share of distinct values above which keys are no categories
+_GROUPS = 50  # up to which numbered groups are categories
 _NAMES = 0.5  # the same for names of persons, some of which occur twice
 
 
@@ -78,8 +80,8 @@ def of_numbers(name: str, values: np.ndarray, distinct: int) -> str | None:
         return "an identifier by its name"
     steps = values[0] in (0, 1) and bool((np.diff(values) == 1).all())
     if steps and not _QUANTITY.search(name):
-        return "running numbers"
-    if is_group(name) and distinct > max(ROWS, len(values) / 10):
+        return RUNNING
+    if is_group(name) and distinct > max(ROWS, min(len(values) / 10, _GROUPS)):
         return "identifiers that occur several times"
     return None
 
