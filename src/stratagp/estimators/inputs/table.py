@@ -51,7 +51,7 @@ class TableInputs(Inputs):
                 name=options.name,
                 imputes=options.can_impute,
                 texts=options.ngrams,
-                dates=options.dates,
+                dates=options.dates if options.encoding == "one-hot" else "days",  # codes are known by their place
             ).fit(X)
             warn_of_texts(self.encoder, options.view_kernels)
             estimator.n_features_in_ = len(self.encoder.is_categorical)
