@@ -171,7 +171,7 @@ def test_one_of_the_folders_that_were_learnt_from_is_predicted(tmp_path):
         mean = gp.predict(table(100, seed=1)[["x"]].assign(zone="2"))
         assert pd.read_parquet(tmp_path / "out.parquet")["mean"].tolist() == mean.tolist()
     zoned(tmp_path / "new", ["3"])
-    with pytest.warns(UserWarning, match=r"the category '3' in column 'zone', .* \(100 such rows\)"):
+    with pytest.warns(UserWarning, match="the category '3' in column 'zone', which was not in the training data"):
         gp.predict_file(tmp_path / "new" / "zone=3", tmp_path / "out.parquet")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import rankdata
 
 import stratagp
 from stratagp.cli.table import DataFrame, Series
@@ -67,7 +66,8 @@ def _numbers(values: Series, y: np.ndarray, kind: str) -> str:
     x = values.to_numpy().astype("datetime64[s]").astype(float) if kind == "date" else values.to_numpy(dtype=float)
     if np.std(x) == 0 or np.std(y) == 0:
         return ""
-    same = max(abs(np.corrcoef(x, y)[0, 1]), abs(np.corrcoef(rankdata(x), rankdata(y))[0, 1])) > _SAME
+    ranks = (np.unique(values, return_inverse=True)[1] for values in (x, y))
+    same = max(abs(np.corrcoef(x, y)[0, 1]), abs(np.corrcoef(*ranks)[0, 1])) > _SAME
     return "it rises or falls with the target without exception" if same else ""
 
 

@@ -21,8 +21,6 @@ from stratagp.cli.table_file import check_file as check_file
 from stratagp.cli.table_file import format_options as format_options
 from stratagp.cli.table_file import pandas as pandas
 from stratagp.cli.table_file import shown_name as shown_name
-from stratagp.data.dates import OR, formats_of
-from stratagp.data.identifiers import RUNNING
 from stratagp.errors import InputError
 
 KINDS = ("number", "category", "date", "text", "ignore")
@@ -116,7 +114,8 @@ def examine(
     for each in found:
         _refuse_dates(frame[each.name], each)
     if not any(field.used for field in found):  # the place in a series may be all there is
-        found = [replace(each, kind="number", remark="") if each.remark.startswith(RUNNING) else each for each in found]
+        running = stratagp.data.identifiers.RUNNING
+        found = [replace(each, kind="number", remark="") if each.remark.startswith(running) else each for each in found]
     if not any(field.used for field in found):
         ignored = "; ".join(f"{each.name!r} is left out ({each.remark})" for each in found[:5])
         raise InputError(f"no column is left to predict {target!r} from: {ignored or 'the table has no other column'}")
@@ -125,19 +124,19 @@ def examine(
 
 def _refuse_dates(values: Series, column: stratagp.data.Field) -> None:
     """Refuse dates that can be read in several ways, and a column of which only a part are dates."""
-    where = f"the column {column.name!r} holds dates"
-    if OR in column.written:
+    where, dates = f"the column {column.name!r} holds dates", stratagp.data.dates
+    if dates.OR in column.written:
         first = str(values.dropna().iloc[0])
         raise InputError(
             f"{where} such as {first!r}, which may be read by {column.written}: say which, such as --date-format "
-            f"{column.written.split(OR)[0]!r}; or --as {column.name}=ignore"
+            f"{column.written.split(dates.OR)[0]!r}; or --as {column.name}=ignore"
         )
     if column.kind not in (*WRITTEN, "ignore") or column.remark == stratagp.data.schema.SAID or column.distinct <= _FEW:
         return
     texts = values.dropna().drop_duplicates().astype(str)
-    most = formats_of(texts.head(_TRIED).tolist(), (), 0.5)
+    most = dates.formats_of(texts.head(_TRIED).tolist(), (), 0.5)
     if most is not None:
-        strange = texts[stratagp.data.dates.parsed(texts.str.strip(), most[0]).isna()]
+        strange = texts[dates.parsed(texts.str.strip(), most[0]).isna()]
         if strange.empty:
             return
         row, value = next(strange.items())

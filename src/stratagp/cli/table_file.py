@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+import stratagp
 from stratagp.cli.text_files import decoded, heading_of, is_workbook, no_csv, separator_of, unpacked, without_units
-from stratagp.data.notation import decimal_of, notations_of, numbers_of
 from stratagp.errors import InputError
 
 if TYPE_CHECKING:
@@ -138,7 +138,9 @@ class TableFile:
         if self.separator == "," or self.decimal != ".":
             return frame
         sure = [
-            name for name in _of_texts(frame, texts) if {decimal_of(form) for form in _notations(frame[name])} == {","}
+            name
+            for name in _of_texts(frame, texts)
+            if {stratagp.data.notation.decimal_of(form) for form in _notations(frame[name])} == {","}
         ]
         if not sure:
             return frame
@@ -159,14 +161,14 @@ class TableFile:
         """The table with numbers where texts are numbers with marks, a currency or a unit."""
         if self.decimal == ",":
             self.written |= {name: "1234,5" for name in frame.columns if frame[name].dtype.kind == "f"}
-        found: dict[str, Series] = {}
+        found, notation = dict[str, Series](), stratagp.data.notation
         for name in _of_texts(frame, texts):
             forms = _notations(frame[name])
             either = {"1,234.5", "1234,5"} <= {form.split()[0] for form in forms} and self.decimal == "."
             if not forms or (either and self.separator != ","):  # the user decides
                 continue
-            self.written[name] = next((form for form in forms if decimal_of(form) == self.decimal), forms[0])
-            found[name] = numbers_of(frame[name], self.written[name])
+            self.written[name] = next((form for form in forms if notation.decimal_of(form) == self.decimal), forms[0])
+            found[name] = notation.numbers_of(frame[name], self.written[name])
             first = frame[name].dropna().iloc[0]
             self.notes.append(f"column {name!r} holds numbers, written like {str(first)!r}")
         return frame.assign(**found) if found else frame
@@ -263,8 +265,8 @@ def _of_texts(frame: DataFrame, texts: Sequence[str]) -> list[str]:
 
 def _notations(values: Series) -> list[str]:
     """The notations in which all texts of a column are numbers."""
-    first = values.dropna().head(_FEW).tolist()
-    return notations_of(values.dropna().unique().tolist()) if notations_of(first) else []
+    known, notations_of = values.dropna(), stratagp.data.notation.notations_of
+    return notations_of(known.unique().tolist()) if notations_of(known.head(_FEW).tolist()) else []
 
 
 def _is_whole(values: Series) -> bool:

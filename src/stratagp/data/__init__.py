@@ -2,6 +2,7 @@
 
 from stratagp.data import dates as dates
 from stratagp.data import identifiers as identifiers
+from stratagp.data import notation as notation
 from stratagp.data.encoding import EncodedTable as EncodedTable
 from stratagp.data.encoding import TableEncoder as TableEncoder
 from stratagp.data.encoding import needs_encoding as needs_encoding
