@@ -189,8 +189,8 @@ class TableEncoder:
             return found
         found[new] = (1 - np.sqrt(1 + len(known))) / len(known)
         _warn(
-            f"X has the category {column.values[new.argmax()]!r} in column {column.label}, which was not in the training "
-            "data: it counts as unlike all others, so predictions there are less certain"
+            f"X has the category {column.values[new.argmax()]!r} in column {column.label}, which was not in the "
+            "training data: it counts as unlike all others, so predictions there are less certain"
         )
         return found
 
