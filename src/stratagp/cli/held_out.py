@@ -13,6 +13,7 @@ from stratagp.cli.table import DataFrame, Series, meant, pandas, pick
 from stratagp.errors import InputError
 
 WAYS = "random, time, time:COLUMN or groups:COLUMN"
+_OF_THINGS = re.compile(r"(?i)(^|[_\- .])(dob|birth|born|built|founded|expir)|birth(day|date)")  # they have an age
 _OF_ROWS = re.compile(r"(?i)(^|[_\- ])(date|time|datetime|timestamp|day|month|year|when|period)")
 
 
@@ -52,8 +53,9 @@ def find_split(asked: str | None, frame: DataFrame, columns: Sequence[stratagp.d
             what = f"{column!r} is none" if column else "none is named"
             raise InputError(f"--split {asked}: it needs a column of dates, but {what}{have}")
         return Split(way, column)
+    dates = [name for name in dates if not _OF_THINGS.search(name)]
     if way == "random" or not dates:
-        return Split("random", reason="as asked for" if way else "no column holds dates")
+        return Split("random", reason="as asked for" if way else "no column holds dates of rows")
     column = _by_name(dates)[0]
     return Split("time", column, f"by the dates of {column!r}; --split random draws them at random")
 
