@@ -66,8 +66,8 @@ def _numbers(values: Series, y: np.ndarray, kind: str) -> str:
     x = values.to_numpy().astype("datetime64[s]").astype(float) if kind == "date" else values.to_numpy(dtype=float)
     if np.std(x) == 0 or np.std(y) == 0:
         return ""
-    ranks = (np.unique(values, return_inverse=True)[1] for values in (x, y))
-    same = max(abs(np.corrcoef(x, y)[0, 1]), abs(np.corrcoef(*ranks)[0, 1])) > _SAME
+    rank, of_target = (np.unique(each, return_inverse=True)[1] for each in (x, y))
+    same = max(abs(np.corrcoef(x, y)[0, 1]), abs(np.corrcoef(rank, of_target)[0, 1])) > _SAME
     return "it rises or falls with the target without exception" if same else ""
 
 
