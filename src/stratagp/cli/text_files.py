@@ -12,6 +12,7 @@ from stratagp.errors import InputError
 
 SHOWN = {";": "';'", "\t": "'\\t'", "|": "'|'", ",": "','", " ": "' '"}
 _EMPTY_LINES = re.compile(r"\A([ \t]*[\r\n])+")  # before the heading
+_HEAD = 1 << 16  # characters in which the first lines end
 _LINES = 20  # that separators are looked for in
 _GZIP, _ZIP, _OLD_OFFICE = b"\x1f\x8b", b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 _WORKBOOK = b"xl/workbook.xml"
@@ -88,7 +89,10 @@ def separator_of(text: str, usual: str) -> str:
     >>> separator_of("a;b\\n1,5;2\\n2,5;3", ","), separator_of("a,b\\n1,2", ",")
     (';', ',')
     """
-    lines = [line for line in itertools.islice(text.splitlines(), _LINES + 1) if line.strip()]
+    whole = text[:_HEAD].splitlines()[: -1 if len(text) > _HEAD else None]
+    lines = [line for line in whole[: _LINES + 1] if line.strip()]
+    if not lines:
+        return usual
     if _fields(lines[:1], usual)[0] > 1 and len(set(_fields(lines, usual))) == 1:
         return usual
     for sign in (";", "\t", "|", ",", " "):
@@ -136,9 +140,9 @@ def without_units(text: str, separator: str) -> tuple[str, dict[str, str]]:
     >>> without_units("depth,day\\n[m],\\n1.5,2024-01-01\\n2.5,2024-01-02\\n3,2024-01-03", ",")[1]
     {'depth': '[m]'}
     """
-    lines = text.split("\n", 2)
     try:
-        rows = list(itertools.islice(csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=True), 12))
+        head = csv.reader(io.StringIO(text[:_HEAD]), delimiter=separator, skipinitialspace=True)
+        rows = list(itertools.islice(head, 12))
     except csv.Error:
         return text, {}
     if len(rows) < 4 or len({len(row) for row in rows}) > 1:
@@ -156,7 +160,8 @@ def without_units(text: str, separator: str) -> tuple[str, dict[str, str]]:
     ]
     if not units or not all(others) or any(map(_is_number, bare)):
         return text, {}
-    return f"{lines[0]}\n{lines[2]}", units
+    names, _, others_below = text.split("\n", 2)
+    return f"{names}\n{others_below}", units
 
 
 def _is_number(cell: str) -> bool:
