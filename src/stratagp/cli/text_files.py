@@ -145,7 +145,7 @@ def without_units(text: str, separator: str) -> tuple[str, dict[str, str]]:
         rows = list(itertools.islice(head, 12))
     except csv.Error:
         return text, {}
-    if len(rows) < 4 or len({len(row) for row in rows}) > 1:
+    if len(rows) < 4 or len({len(row) for row in rows}) > 1 or "\n" in "".join([*rows[0], *rows[1]]):
         return text, {}
     heading, first, rest = rows[0], rows[1], list(zip(*rows[2:], strict=True))
     of_numbers = [all(_is_number(cell) for cell in column if cell) and any(column) for column in rest]
