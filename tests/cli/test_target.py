@@ -54,7 +54,7 @@ def test_numbers_that_are_taken_as_classes_are_told_where_nobody_watches(call, h
     assert "warning: the target 'count' has only 7 values, which are taken as classes: --task regression" in said.stderr
     about = json.loads(Path("model/table.json").read_text())["about"]
     assert about["assumptions"] == [
-        "id: left out (an identifier by its name: left out; --as id=number keeps it)",
+        "id: left out (an identifier by its name: left out; --as id=number takes it as a number)",
         "size: number",
         "town: category",
         "price: number",
@@ -118,7 +118,8 @@ def test_a_model_of_logarithms_answers_by_the_log_normal_distribution(call, call
     scores = call_json("evaluate", "model", "t.csv")["metrics"]
     assert scores["nlpd"] == pytest.approx(-truth.logpdf(frame["y"]).mean(), rel=1e-9)
     assert scores["nlpd"] < call_json("evaluate", "plain", "t.csv")["metrics"]["nlpd"] - 0.1
-    assert "logarithm" in json.loads(Path("model/table.json").read_text())["about"]["assumptions"][-1]
+    assumed = json.loads(Path("model/table.json").read_text())["about"]["assumptions"]
+    assert any("the model learns its logarithm" in each for each in assumed)
     again = call_json("fit", "--config", "model/settings.toml", "-o", "again", "--no-report")
     assert again["metrics"] == call_json("info", "model")["metrics"]
 
@@ -132,12 +133,6 @@ def test_logarithms_that_cannot_be_learnt(call, here):
     first = int((frame["price"] <= 0).to_numpy().argmax())
     said = call("fit", "zero.csv", "-t", "price", "--log", code=1).stderr
     assert f"the target 'price' is {frame['price'][first]:g} in row {first + 1}: only positive numbers have a" in said
-    gaps = table(20).assign(price=lambda t: t["price"].abs() + 1)
-    gaps.assign(size=gaps["size"].where(gaps.index != 4)).to_csv("gaps.csv", index=False)
-    said = call("fit", "gaps.csv", "-t", "price", "--log", code=1).stderr
-    assert (
-        "('size'), and autogp cannot fill them: --drop-missing leaves such rows out" in said
-    )  # exact has no logarithms
     Path("many").mkdir()
     table(20).to_csv("many/a.csv", index=False)
     assert "--log needs a file that fits in memory" in call("fit", "many", "-t", "price", "--log", code=1).stderr

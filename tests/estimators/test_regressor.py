@@ -152,8 +152,9 @@ def test_categories_and_their_relevance():
     np.testing.assert_allclose(gp.predict(new), [3.0, 0.0], atol=0.3)
     assert gp.relevance_.shape == (2,)
     assert gp.relevance_[1] > 0.5
-    with pytest.raises(InputError, match="Paris"):
-        gp.predict(pd.DataFrame({"x": [0.0], "city": ["Paris"]}))
+    with pytest.warns(UserWarning, match="the category 'Paris' in column 'city', which was not in the training data"):
+        _, std = gp.predict(pd.DataFrame({"x": [0.0, 0.0], "city": ["Paris", "Rome"]}), return_std=True)
+    assert std[0] > 3 * std[1]
 
 
 def test_codes_for_a_kernel_on_categories():

@@ -10,6 +10,7 @@ from stratagp.errors import InputError, NoAttributeError
 from stratagp.models.observations import Data
 from stratagp.recipes.base import FitContext, Rows
 from stratagp.recipes.boosted_mean import BoostedMeanRecipe
+from stratagp.recipes.candidates import of_classes
 from stratagp.recipes.exact import ExactRecipe
 from stratagp.recipes.fold_forests import even_folds
 from stratagp.recipes.spread import SpreadRecipe, density_of
@@ -204,3 +205,9 @@ def test_what_trees_cannot_do_is_said():
         TreeClassesRecipe().fit(rows, FitContext())
     with pytest.raises(InputError, match="not objects"):
         TreesRecipe().fit(Rows(Data(["a", "b"] * 5, torch.zeros(10, 1))), FitContext())
+
+
+@pytest.mark.parametrize(("n_classes", "names"), [(31, ["extra trees", "boosted trees"]), (101, ["extra trees"])])
+def test_trees_alone_compete_for_many_classes(n_classes, names):
+    x = torch.zeros(2 * n_classes, 2).double()
+    assert [each.name for each in of_classes(x, n_classes)] == names

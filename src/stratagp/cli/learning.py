@@ -18,7 +18,7 @@ from stratagp.cli.output import Console
 from stratagp.cli.scores import Gains, Said, Scores, baselines, gains, tested
 from stratagp.cli.settings import Settings
 from stratagp.cli.split import Parts
-from stratagp.cli.table import DataFrame
+from stratagp.cli.table import DataFrame, Series
 from stratagp.errors import StrataGPError
 
 _AGAIN = 0.3  # of the time of a fit, which a second one takes that goes on from the first
@@ -60,6 +60,8 @@ class Prepared:
     choice: Choice
     parts: Parts
     missing: bool
+    settings: Settings  # with what was decided
+    groups: Series | None = None  # whose rows stay together
 
 
 class Learnt(NamedTuple):
@@ -84,7 +86,7 @@ def learn(ready: Prepared, settings: Settings, console: Console, clock: Clock) -
     """Learn from the rows that are not held out, test, and learn again from all rows."""
     tests, asked, settings = [ready.parts], settings, replace(settings, model=ready.choice.model)
     if settings.folds is not None:
-        tests = in_folds(ready.parts, settings.folds, settings.seed, console)
+        tests = in_folds(ready.parts, settings.folds, settings.seed, console, ready.groups)
     tested_by = len(tests[0].y_test) > 0
     again = settings.refit and settings.rows is None
     console.begin(len(tests) * (1 + tested_by) + tested_by * (1 + again + settings.report), settings.time_limit)

@@ -137,7 +137,7 @@ def _columns(sample: DataFrame, target: str, kinds: dict[str, str]) -> list[stra
                     f"store it as a {each.kind}, or leave it out with --as {each.name}=ignore"
                 )
             remark = "dates stored as text are categories in files" if each.kind == "date" else ""
-            each = replace(each, kind=stored, remark=each.remark if each.distinct == 1 else remark)
+            each = replace(each, kind=stored, written="", remark=each.remark if each.distinct == 1 else remark)
         found.append(each)
     return found
 

@@ -246,7 +246,7 @@ class Learnt:
     ) -> tuple[Inputs, DataFrame, DataFrame]:
         """The inputs in a file, the table itself, and the columns to keep as the file writes them."""
         table, name = TableFile(file, form), shown_name(file)
-        texts = [each.name for each in self.schema.fields if each.kind in WRITTEN]
+        texts = [each.name for each in self.schema.fields if each.kind in WRITTEN or each.written]
         frame = table.read([*texts, self.target] if self.written else texts)
         picked = [pick(frame, each, name) for each in keep]
         known = {each.name for each in self.schema.fields}
@@ -332,7 +332,7 @@ def _check(found: Mapping[str, Any]) -> None:
     """Refuse what no fit would write."""
     for each in found["columns"]:
         right = all(isinstance(each[name], kind) for name, kind in _COLUMN.items()) and each["kind"] in KINDS
-        if not right or set(each) - {*_COLUMN, "remark"}:
+        if not right or set(each) - {*_COLUMN, "remark", "written"}:
             raise ValueError(f"a column needs a name and a kind, one of {', '.join(KINDS)}")
     if found["task"] not in TASKS:
         raise ValueError(f"the task is {found['task']!r}")

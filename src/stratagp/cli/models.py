@@ -95,11 +95,6 @@ class Choice:
         """Whether it learns from more rows from where it ended, in a part of the time."""
         return self.model in ("best", "exact", "vecchia")
 
-    @property
-    def fills(self) -> bool:
-        """Whether it fills missing inputs."""
-        return self.stacked or not (self.by_batches or self.texts)
-
 
 def choose(settings: Settings, columns: Sequence[stratagp.data.Field], rows: int, classes: int) -> Choice:
     """The model for so many rows of such columns; ``classes`` is 0 if the target is a number."""
@@ -117,7 +112,8 @@ def choose(settings: Settings, columns: Sequence[stratagp.data.Field], rows: int
     suits = not (log or likelihood or settings.kernel) and settings.device in (None, "cpu")
     if asked == "auto" and suits and _LEAST_STACKED <= rows <= max(_SECONDS):
         limit = f"{limit_of(settings, rows):g} s"
-        reason = f"the best mixture of processes and trees that {limit} allow; --model single is quicker"
+        able = "trees, as classes are many," if classes > stratagp.recipes.MANY_CLASSES else "processes and trees"
+        reason = f"the best mixture of {able} that {limit} allow; --model single is quicker"
         return Choice("best", reason, texts)
     if asked in ("auto", "single"):
         by_batches = log or likelihood is not None
@@ -172,6 +168,7 @@ def build(
         what = f"texts, which the column {choice.texts[0]!r} holds" if choice.texts else "numbers and categories"
         raise InputError(f"--kernel: {kernel} cannot compare {what}")
     options: dict[str, Any] = {"random_state": settings.seed, "verbose": verbose}
+    options["missing"] = "impute" if missing else "raise"
     options |= {} if settings.device is None else {"device": settings.device}
     options |= {} if settings.epochs is None else {"max_epochs": settings.epochs}
     used = stratagp.kernels.Spectrum(3) if choice.texts and kernel is None else kernel
@@ -183,11 +180,11 @@ def build(
         options["kernel"] = used
     of_classes, named = task == "classification", _MODELS[choice.model]
     if named.inference is not None:
-        options |= {"missing": "impute" if missing else "raise", "inference": named.inference[of_classes]}
+        options["inference"] = named.inference[of_classes]
     if choice.stacked:
         limit = limit_of(settings, rows)
         plan = list(settings.plan) or None
-        options |= {"missing": "impute" if missing else "raise", "time_limit": limit, "plan": plan}
+        options |= {"time_limit": limit, "plan": plan}
     if choice.model == "autogp" and kernel is None:
         options["standardise"] = "both"
     if choice.model == "dkl" and settings.epochs is not None:

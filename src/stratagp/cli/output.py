@@ -89,7 +89,15 @@ class Console:
         """Turn warnings of the library into lines of this console; what it prints goes to standard error."""
         with warnings.catch_warnings(), redirect_stdout(sys.stderr):
             warnings.simplefilter("default")
-            warnings.showwarning = lambda message, *_, **__: self.warn(" ".join(str(message).split()))
+            said = set[str]()
+
+            def show(message: Warning | str, *_: Any, **__: Any) -> None:
+                text = " ".join(str(message).split())
+                if text not in said:  # which several questions to a model may have
+                    self.warn(text)
+                said.add(text)
+
+            warnings.showwarning = show
             yield
 
 

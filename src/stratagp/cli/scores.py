@@ -33,6 +33,7 @@ _ROUNDING = 1e-12  # errors up to this count as zero
 _LEAST_PROBABILITY = float(np.finfo(float).eps)  # of a class, in a log loss: as scikit-learn's
 _MOST_CATEGORIES = 255  # that gradient boosting can tell apart
 _CROSSED = 20_000  # rows up to which all residuals of boosting are cross-validated, and a third of them above
+_MOST_CLASSES = 100  # that it learns in a reasonable time, with a tree for each in every round
 _LEVEL = 0.95
 
 
@@ -186,7 +187,8 @@ def baselines(
     else:
         found = {"mean of the training rows": _gaussian(y_test, np.full(len(y_test), y.mean()), float(y.std()))}
     seen, new = X.drop(columns=list(texts)), X_test.drop(columns=list(texts))
-    if seen.shape[1]:
+    few = task == "regression" or len(np.unique(y)) <= _MOST_CLASSES
+    if seen.shape[1] and few:
         try:
             found["gradient boosting"] = _boosting(*_for_trees(seen, new), y, y_test, task, seed)
         except ValueError as error:  # the trained model is worth more than the comparison

@@ -31,7 +31,9 @@ class Settings:
     likelihood: str | None = None
     kernel: str | None = None
     kinds: dict[str, str] = field(default_factory=dict)
+    date_format: tuple[str, ...] = ()
     test: float = 0.2
+    split: str | None = None
     folds: int | None = None
     refit: bool = True
     drop_missing: bool = False

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import stratagp
+from stratagp.cli.held_out import Split, held_rows
 from stratagp.cli.output import Console
 from stratagp.cli.table import DataFrame, pandas
 from stratagp.errors import InputError
@@ -57,15 +58,27 @@ def hold_out(
     test: float,
     seed: int,
     console: Console,
+    split: Split | None = None,
+    frame: DataFrame | None = None,
 ) -> Parts:
-    """Draw the test rows, with the shares of classes that all rows have, where possible.
+    """Draw the test rows: at random, with the shares of classes that all rows have, where possible; or by a split.
 
-    A test row whose category or class no training row has becomes a training row, with a warning.
+    A test row whose class no training row has becomes a training row, with a warning, and so does one whose category
+    none has, if rows are drawn at random.
+
+    Arguments:
+        frame: the table, which has the column that the split goes by.
     """
     of_classes = task == "classification"
     categories = tuple(each.name for each in columns if each.kind == "category")
     if not test:
         parts = Parts(X, y, X.iloc[:0], y[:0], np.arange(len(y)), categories, of_classes)
+        return replace(parts, rank=_rank(parts, seed))
+    if split is not None and frame is not None and split.way != "random":
+        values = (X if split.way == "time" else frame.loc[X.index])[split.column]
+        held = held_rows(split, values, test, seed)
+        parts = Parts(X[~held], y[~held], X[held], y[held], np.arange(len(y)), (), of_classes)
+        parts = _moved(parts, console)
         return replace(parts, rank=_rank(parts, seed))
     from sklearn.model_selection import train_test_split
 

@@ -1,92 +1,38 @@
-"""Tables from files: how a file is written, what its rows and columns hold, and what is wrong with it."""
+"""Tables: what their rows and columns hold, and what is wrong with them."""
 
 from __future__ import annotations
 
 import contextlib
-import csv
 import difflib
-import gzip
-import io
 import os
 import re
-import sys
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-
-import click
 
 import stratagp
 from stratagp.cli.output import Console, aligned
+from stratagp.cli.table_file import TABLES
+from stratagp.cli.table_file import DataFrame as DataFrame
+from stratagp.cli.table_file import Format as Format
+from stratagp.cli.table_file import Series as Series
+from stratagp.cli.table_file import TableFile as TableFile
+from stratagp.cli.table_file import check_file as check_file
+from stratagp.cli.table_file import format_options as format_options
+from stratagp.cli.table_file import pandas as pandas
+from stratagp.cli.table_file import shown_name as shown_name
 from stratagp.errors import InputError
 
-if TYPE_CHECKING:
-    from pandas import DataFrame as DataFrame
-    from pandas import Series as Series
-else:  # pandas takes a second to load, and files alone need it
-    DataFrame = Series = Any
-
-Declared = TypeVar("Declared", bound=Callable[..., Any])
 KINDS = ("number", "category", "date", "text", "ignore")
 WRITTEN = ("category", "text")  # kinds of columns whose values are texts, exactly as the file has them
 
-TABLES = (".parquet", ".pq")
 _MEMORY = Path("/proc/meminfo")
-_EMPTY_LINES = re.compile(r"\A([ \t]*[\r\n])+")  # before the heading
-_SEPARATORS = {";": "';'", "\t": "'\\t'", "|": "'|'"}
+_UNDO = "--as {name}={kind} takes it as a {kind}"
 _COMMA = r"[-+]?\d+,\d+"
 _SIGNS = r"\s*[$€£%]\s*|,|(?<=\d)\s(?=\d{3}(?!\d))"  # around numbers, and between thousands
+_UNIT = re.compile(r"\s*(\[[^\]]*\]|\([^)]*\))$")  # after the name of a column
 _FEW = 10  # different values, up to which numbers and words may be categories
-_OPTIONS: dict[str, dict[str, Any]] = {
-    "missing": {"multiple": True, "metavar": "TEXT",
-                "help": "A text for a missing value, such as '?', besides empty cells, NA and NaN. Repeatable."},
-    "decimal": {"default": ".", "help": "The decimal mark of a text file, such as ','."},
-    "delimiter": {"help": "What separates the columns of a text file; a comma, or a tab in .tsv, if left out."},
-    "encoding": {"default": "utf-8-sig", "help": "The encoding of a text file."},
-}  # fmt: skip
-
-
-class Format(NamedTuple):
-    """How a text file is written.
-
-    Arguments:
-        delimiter: between columns; None stands for a tab in ``.tsv`` and a comma otherwise.
-        encoding: of the file.
-        decimal: the decimal mark.
-        missing: texts for missing values, besides an empty cell, ``NA``, ``NaN`` and the like.
-    """
-
-    delimiter: str | None = None
-    encoding: str = "utf-8-sig"
-    decimal: str = "."
-    missing: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Format:
-        """The format that the options of a command give."""
-        return cls(**{name: options[name] for name in cls._fields if options.get(name) is not None})
-
-
-def format_options(declared: Declared) -> Declared:
-    """Add the options that describe a text file to a command."""
-    for name, given in _OPTIONS.items():
-        declared = click.option(f"--{name}", **given, show_default="default" in given)(declared)
-    return declared
-
-
-def pandas() -> Any:
-    """The library of data frames, loaded when first needed."""
-    try:
-        import pandas
-    except ModuleNotFoundError:
-        raise InputError("tables need pandas: pip install 'stratagp[data]'") from None
-    return pandas
-
-
-def shown_name(file: str) -> str:
-    """What messages call a file."""
-    return "standard input" if file == "-" else file
+_TRIED = 200  # different texts of which most must be dates for all to be meant so
 
 
 def is_many(file: str) -> bool:
@@ -119,167 +65,86 @@ def _memory() -> float:
     return 2.0**33
 
 
-class TableFile:
-    """A table in a file or on standard input, which can be read again with other columns as texts.
+def meant(frame: DataFrame, column: str) -> str:
+    """The column that a name means, which may leave out the unit of the heading; the name itself if there is none.
 
-    Arguments:
-        file: a CSV, TSV or Parquet file, compressed by gzip or not; ``-`` is standard input.
-        form: how a text file is written.
+    >>> meant(pandas().DataFrame(columns=["size [m²]", "price"]), "size")
+    'size [m²]'
     """
-
-    def __init__(self, file: str, form: Format) -> None:
-        check_file(file)
-        self.name, self.file, self.form = shown_name(file), file, form
-        self.content: str | None = None  # of a text file
-        if Path(file).suffix not in TABLES:
-            self.separator = _separator(file, form)
-            self.content = _decoded(
-                sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes(), self.name, form.encoding
-            )
-
-    def read(self, texts: Sequence[str] = ()) -> DataFrame:
-        """A data frame with at least one row, whose index counts from 1; the columns ``texts`` stay as written."""
-        frame = self._parquet() if self.content is None else self._parsed(dtype=dict.fromkeys(texts, str))
-        if not len(frame):
-            raise InputError(f"{self.name} has column names but no rows")
-        return frame
-
-    def as_written(self, frame: DataFrame, names: Sequence[str]) -> DataFrame:
-        """Rows read before, with some columns as the file writes them and not as what they look like (01, not 1)."""
-        kind = pandas().api.types.infer_dtype
-        names = [name for name in names if kind(frame[name], skipna=True) not in ("string", "empty")]
-        if self.content is None or not names:
-            return frame
-        written = self._parsed(usecols=lambda column: str(column) in names, dtype=str)
-        return frame.assign(**{name: written[name].loc[frame.index] for name in names})
-
-    def _parquet(self) -> DataFrame:
-        try:
-            frame = pandas().read_parquet(self.file)
-        except ImportError:
-            raise InputError("Parquet files need pyarrow: pip install 'stratagp[data]'") from None
-        except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
-            raise InputError(f"{self.file} is not a complete Parquet file: {str(error).splitlines()[0]}") from None
-        return frame.set_axis([str(column) for column in frame.columns], axis=1).set_axis(range(1, len(frame) + 1))
-
-    def _parsed(self, **options: Any) -> DataFrame:
-        content = self.content or ""
-        heading, pd = _heading(content, self.separator, self.name), pandas()
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", pd.errors.ParserWarning)
-                warnings.filterwarnings("error", "Length of header", pd.errors.ParserWarning)
-                frame = pd.read_csv(
-                    io.StringIO(content),
-                    sep=self.separator,
-                    decimal=self.form.decimal,
-                    na_values=list(self.form.missing),
-                    skipinitialspace=True,
-                    skip_blank_lines=len(heading) > 1,  # in a single column, an empty line is a row without a value
-                    low_memory=False,
-                    index_col=False,
-                    **options,
-                )
-        except pd.errors.ParserWarning:  # fields would be lost
-            raise InputError(
-                f"{self.name}: rows have more fields than the {len(heading)} column names: name the first column if it "
-                "has no name (R leaves it out), or quote fields that contain the delimiter"
-            ) from None
-        except (pd.errors.ParserError, csv.Error) as error:
-            raise _no_csv(self.name, error) from None
-        return frame.set_axis([str(column) for column in frame.columns], axis=1).set_axis(range(1, len(frame) + 1))
-
-
-def check_file(file: str) -> None:
-    """Refuse a name that is no file, and suggest one that is."""
-    path = Path(file)
-    if file == "-" or path.is_file():
-        return
-    if path.is_dir():
-        raise InputError(f"{file} is a folder: give a CSV, TSV or Parquet file")
-    there = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
-    near = difflib.get_close_matches(path.name, there, 1, 0.75)
-    raise InputError(f"{file} does not exist" + (f"; did you mean {path.parent / near[0]}?" if near else ""))
-
-
-def _no_csv(name: str, error: Exception) -> InputError:
-    reason = str(error).removeprefix("Error tokenizing data. C error: ").strip()
-    return InputError(f"{name} cannot be read as CSV: {reason}; --delimiter sets what separates columns")
-
-
-def _separator(file: str, form: Format) -> str:
-    usual = "\t" if ".tsv" in Path(file).suffixes else ","
-    separator = form.delimiter.replace("\\t", "\t") if form.delimiter else usual
-    for option, sign in (("--delimiter", separator), ("--decimal", form.decimal)):
-        if len(sign) != 1:
-            raise InputError(f"{option} must be one character, got {sign!r}")
-    if separator == form.decimal:
-        raise InputError(f"--decimal {separator!r} also separates columns: set another --delimiter, such as ';'")
-    return separator
-
-
-def _decoded(content: bytes, name: str, encoding: str) -> str:
-    """The text of a file, compressed by gzip or not, without empty lines at its ends."""
-    try:
-        content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-        text = _EMPTY_LINES.sub("", content.decode(encoding)).rstrip("\r\n")
-    except LookupError:
-        raise InputError(f"--encoding: there is no encoding {encoding!r}; try latin-1 or cp1252") from None
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{name} is not {encoding.removesuffix('-sig').upper()}: byte 0x{content[error.start]:02x} at position "
-            f"{error.start}, in line {line}; try --encoding latin-1, or the encoding it was written in"
-        ) from None
-    except (OSError, EOFError) as error:
-        raise InputError(f"{name} is not a complete gzip file: {error}") from None
-    if not text.strip():
-        raise InputError(f"{name} is empty")
-    return text
-
-
-def _heading(content: str, separator: str, name: str) -> list[str]:
-    """The names of the columns, which must differ."""
-    try:
-        heading = next(csv.reader(io.StringIO(content), delimiter=separator, skipinitialspace=True))
-    except csv.Error as error:  # a quote that is never closed, for example
-        raise _no_csv(name, error) from None
-    other = [sign for sign in (*_SEPARATORS, ",") if sign != separator and sign in heading[0]]
-    if len(heading) == 1 and other:
-        shown = _SEPARATORS.get(other[0], "','")
-        raise InputError(
-            f"{name} has a single column, {heading[0][:60]!r}: another sign seems to separate its columns; "
-            f"try --delimiter {shown}"
-        )
-    twice = sorted({column for column in heading if column and heading.count(column) > 1})
-    if twice:
-        raise InputError(f"{name} has several columns named {twice[0]!r}: rename or remove all but one")
-    return heading
+    found = [each for each in frame.columns if _UNIT.sub("", str(each)) == column]
+    return found[0] if column not in frame.columns and len(found) == 1 else column
 
 
 def pick(frame: DataFrame, column: str, name: str) -> Series:
     """A column of a table; if there is none of that name, the error suggests others."""
+    column = meant(frame, column)
     if column in frame.columns:
         return frame[column]
     near = difflib.get_close_matches(column, list(frame.columns), 3, 0.5)
     same = [each for each in frame.columns if each.lower().strip() == column.lower().strip()]
-    meant = list(dict.fromkeys([*same, *near]))
+    similar = list(dict.fromkeys([*same, *near]))
     listed = ", ".join(map(repr, list(frame.columns)[:12])) + (", …" if len(frame.columns) > 12 else "")
-    hint = f"did you mean {' or '.join(map(repr, meant))}?" if meant else f"it has {listed}"
+    hint = f"did you mean {' or '.join(map(repr, similar))}?" if similar else f"it has {listed}"
     raise InputError(f"{name} has no column {column!r}; {hint}")
 
 
-def examine(frame: DataFrame, target: str, kinds: Mapping[str, str]) -> list[stratagp.data.Field]:
-    """What all columns but the target hold; ``kinds`` are those that the user gives."""
+def examine(
+    frame: DataFrame,
+    target: str,
+    kinds: Mapping[str, str],
+    formats: Sequence[str] = (),
+    written: Mapping[str, str] | None = None,
+) -> list[stratagp.data.Field]:
+    """What all columns but the target hold.
+
+    Arguments:
+        kinds: those that the user gives.
+        formats: of dates.
+        written: the notation of columns of numbers, where it is not Python's.
+    """
     unknown = sorted(set(kinds) - set(frame.columns))
     if unknown:
         raise InputError(f"--as {unknown[0]}={kinds[unknown[0]]}: the table has no column {unknown[0]!r}")
-    found = stratagp.data.examine(frame, {**kinds, target: "ignore"}, "--as {name}={kind} keeps it")
-    found = [field for field in found if field.name != target]
+    found = stratagp.data.examine(frame, {**kinds, target: "ignore"}, _UNDO, formats)
+    found = [
+        replace(each, written=(written or {}).get(each.name, each.written)) if each.kind == "number" else each
+        for each in found
+        if each.name != target
+    ]
+    for each in found:
+        _refuse_dates(frame[each.name], each)
+    if not any(field.used for field in found):  # the place in a series may be all there is
+        running = stratagp.data.identifiers.RUNNING
+        found = [replace(each, kind="number", remark="") if each.remark.startswith(running) else each for each in found]
     if not any(field.used for field in found):
         ignored = "; ".join(f"{each.name!r} is left out ({each.remark})" for each in found[:5])
         raise InputError(f"no column is left to predict {target!r} from: {ignored or 'the table has no other column'}")
     return found
+
+
+def _refuse_dates(values: Series, column: stratagp.data.Field) -> None:
+    """Refuse dates that can be read in several ways, and a column of which only a part are dates."""
+    where, dates = f"the column {column.name!r} holds dates", stratagp.data.dates
+    if dates.OR in column.written:
+        first = str(values.dropna().iloc[0])
+        raise InputError(
+            f"{where} such as {first!r}, which may be read by {column.written}: say which, such as --date-format "
+            f"{column.written.split(dates.OR)[0]!r}; or --as {column.name}=ignore"
+        )
+    if column.kind not in (*WRITTEN, "ignore") or column.remark == stratagp.data.schema.SAID or column.distinct <= _FEW:
+        return
+    texts = values.dropna().drop_duplicates().astype(str)
+    most = dates.formats_of(texts.head(_TRIED).tolist(), (), 0.5)
+    if most is not None:
+        strange = texts[dates.parsed(texts.str.strip(), most[0]).isna()]
+        if strange.empty:
+            return
+        row, value = next(strange.items())
+        raise InputError(
+            f"{where} such as {texts[~texts.index.isin(strange.index)].iloc[0]!r}, but {value[:40]!r} in row {row} is "
+            f"none that {most[0] or 'ISO 8601'} reads ({len(strange)} such values): correct them; or --missing "
+            f"{value[:40]!r} counts it as missing; or --as {column.name}=category keeps them"
+        )
 
 
 def tell(
@@ -294,8 +159,10 @@ def tell(
     rows, sentences = [["column", "taken as", f"values{of}", f"missing{of}", ""]], []
     for each in fields:
         kind = each.kind if each.used else "–"
-        rows.append([each.name, kind, str(each.distinct), str(each.missing or ""), each.remark])
-        remark = f" ({each.remark})" if each.remark else ""
+        form = f"written as {each.written}" if each.written else ""
+        said = "; ".join(part for part in (each.remark, form) if part)
+        rows.append([each.name, kind, str(each.distinct), str(each.missing or ""), said])
+        remark = f" ({said})" if said else ""
         sentences.append(f"{each.name}: {each.kind if each.used else 'left out'}{remark}")
     console.note(aligned([*rows, [target, "target", "", "", f"{task}: {why}"]]))
     for each in fields:

@@ -38,10 +38,18 @@ def find_task(values: Series, asked: str) -> tuple[str, str]:
     distinct = np.unique(present.to_numpy()) if kind in "iuf" else None
     if distinct is None:
         return "classification", f"the target has {present.nunique()} different texts"
-    codes = len(distinct) <= _CODES and np.array_equal(distinct, distinct[0] + np.arange(len(distinct)))
-    if len(distinct) == 2 or (codes and distinct[0] in (0, 1) and len(present) > 2 * len(distinct)):
+    without_gaps = np.array_equal(distinct, distinct[0] + np.arange(len(distinct)))
+    codes = _are_codes(present) and (without_gaps or stratagp.data.identifiers.is_class(str(values.name)))
+    if len(distinct) == 2 or (codes and distinct[0] in (0, 1)):
         return "classification", f"the target has only {len(distinct)} values; --task regression takes them as numbers"
     return "regression", "the target is a number"
+
+
+def _are_codes(present: Series) -> bool:
+    """Whether few whole numbers occur often, which may be codes of classes."""
+    distinct = np.unique(present.to_numpy())
+    whole = np.array_equal(distinct, np.round(distinct))
+    return whole and len(distinct) <= _CODES and len(present) > 2 * len(distinct)
 
 
 def check_target(values: Series, task: str, settings: Settings, console: Console) -> None:
@@ -64,6 +72,12 @@ def check_target(values: Series, task: str, settings: Settings, console: Console
         raise InputError(
             f"--log: the target {values.name!r} is {numbers[first]:g} in row {values.index[first]}: only positive "
             "numbers have a logarithm"
+        )
+    if settings.task == "auto" and not (log or settings.likelihood) and _are_codes(values):
+        shown = ", ".join(f"{number:g}" for number in np.unique(numbers))
+        console.warn(
+            f"the target {values.name!r} has only the values {shown}, which are taken as numbers: --task "
+            "classification takes them as classes, --task regression confirms the numbers"
         )
     if len(np.unique(numbers)) == 1:
         console.warn(f"the target {values.name!r} is constant: there is nothing to learn")

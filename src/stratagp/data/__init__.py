@@ -1,5 +1,8 @@
 """Turns what a user hands over into numbers for a kernel: tables, categories, dates, missing entries, scales."""
 
+from stratagp.data import dates as dates
+from stratagp.data import identifiers as identifiers
+from stratagp.data import notation as notation
 from stratagp.data.encoding import EncodedTable as EncodedTable
 from stratagp.data.encoding import TableEncoder as TableEncoder
 from stratagp.data.encoding import needs_encoding as needs_encoding

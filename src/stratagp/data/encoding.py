@@ -13,13 +13,19 @@ from scipy import sparse
 from torch import Tensor
 
 from stratagp.data.columns import Kind, categories_of, is_missing, objects, to_codes, to_numbers
+from stratagp.data.dates import parts_of, wave_names, waves
 from stratagp.data.ngrams import Ngrams
 from stratagp.data.schema import is_text, kind_of
 from stratagp.data.tables import Column, Table, as_array, is_frame, is_pandas, read_table
 from stratagp.errors import InputError, RowError
 
 _SHOWN = 10  # columns listed in a message
-_CHOICES = {"encoding": ("one-hot", "codes"), "missing": ("raise", "impute"), "unknown": ("raise", "ignore")}
+_CHOICES = {
+    "encoding": ("one-hot", "codes"),
+    "missing": ("raise", "impute"),
+    "unknown": ("raise", "ignore", "new"),
+    "dates": ("days", "parts"),
+}
 _MANY = 50  # distinct texts, above which a column may not hold categories
 
 
@@ -39,9 +45,11 @@ class TableEncoder:
 
     one-hot: xⱼ = [value is category j], j = 1 … k;   codes: x = j ∈ {0, …, k−1}
 
-    A date is the number of days since 1970-01-01. A pandas categorical has all the categories that it declares, in
-    their order; another column has the values seen in ``fit``, sorted. A missing category is NaN in each of its
-    indicators. Frames are matched by the names of their columns, in any order; arrays by position.
+    A date is the number of days since 1970-01-01, and with ``dates="parts"`` also sine and cosine of the time of the
+    year, of the week and of the day, as far as the dates of ``fit`` tell these apart. A pandas categorical has all the
+    categories that it declares, in their order; another column has the values seen in ``fit``, sorted. A missing
+    category is NaN in each of its indicators. Frames are matched by the names of their columns, in any order; arrays by
+    position.
 
     Arguments:
         categorical: names or positions of the columns with categories. ``"auto"`` means, in a frame, the columns of
@@ -49,11 +57,13 @@ class TableEncoder:
         encoding: ``"one-hot"`` (k columns for k categories, none dropped) or ``"codes"``.
         missing: ``"raise"`` refuses NaN, None and NA; ``"impute"`` keeps them as NaN, for :class:`GaussianImputer`.
         unknown: ``"raise"`` refuses categories that ``fit`` did not see; ``"ignore"`` gives them zeros in one-hot
-            encoding. Codes have no such value and always refuse them.
+            encoding; ``"new"`` a place that is as far from each category as these are from one another (for one of k,
+            all k indicators are (1 − √(k + 1)) / k), with a warning. Codes have no such values and always refuse them.
         name: the name of the caller, for messages.
         imputes: whether the caller has an argument ``missing`` that messages may recommend.
         texts: names of the columns of text that become points by their n-grams (:class:`Ngrams`), a missing one like an
             empty one. ``"auto"`` means the columns of text most of whose values differ.
+        dates: ``"days"``, or ``"parts"`` for what repeats as well.
 
     After ``fit``: ``names_in`` (None for arrays), ``columns`` (names of the encoded columns), ``source`` (the input
     column of each), ``categories`` (of each categorical column, by name), ``is_categorical`` (for each input column),
@@ -76,8 +86,9 @@ class TableEncoder:
         name: str = "TableEncoder",
         imputes: bool = True,
         texts: Any = (),
+        dates: str = "days",
     ) -> None:
-        given = {"encoding": encoding, "missing": missing, "unknown": unknown}
+        given = {"encoding": encoding, "missing": missing, "unknown": unknown, "dates": dates}
         for argument, choices in _CHOICES.items():
             if given[argument] not in choices:
                 said = ", ".join(map(repr, choices))
@@ -88,7 +99,8 @@ class TableEncoder:
                 f"categorical must be 'auto' or a list of columns, got {categorical!r}: write [{categorical!r}]"
             )
         self.categorical, self.encoding, self.missing, self.unknown = categorical, encoding, missing, unknown
-        self.name, self.imputes, self.texts = name, imputes, texts
+        self.name, self.imputes, self.texts, self.dates = name, imputes, texts, dates
+        self.date_parts: dict[str, list[str]] = {}
         self.ngrams: dict[str, Ngrams] = {}
         self.names_in: list[str] | None = None
         self.columns: list[str] = []
@@ -105,7 +117,7 @@ class TableEncoder:
         auto, chosen = table.is_frame and isinstance(self.categorical, str), _positions(table, self.categorical)
         kinds = ["category" if i in chosen else kind_of(column, auto) for i, column in enumerate(table.columns)]
         names = table.names or [f"x{i}" for i in range(len(kinds))]
-        columns, source, categories, self.ngrams = [], [], {}, {}
+        columns, source, categories, self.ngrams, self.date_parts = [], [], {}, {}, {}
         for i, (name, kind) in enumerate(zip(names, kinds, strict=True)):
             encoded = [name]
             if kind == "category" and i not in chosen and self._holds_texts(name, table.columns[i]):
@@ -114,6 +126,9 @@ class TableEncoder:
             elif kind == "category":
                 categories[name] = categories_of(table.columns[i])
                 encoded = [f"{name}={value}" for value in categories[name]] if self.encoding == "one-hot" else [name]
+            elif kind == "date" and self.dates == "parts":
+                self.date_parts[name] = parts_of(to_numbers(table.columns[i], kind))
+                encoded += [f"{name} {wave}" for wave in wave_names(self.date_parts[name])]
             columns += encoded
             source += [i] * len(encoded)
         if twins := sorted(name for name, count in Counter(columns).items() if count > 1):
@@ -137,7 +152,7 @@ class TableEncoder:
             if name in self.ngrams:
                 block = self.ngrams[name](_texts(column))
             else:
-                block = to_numbers(column, kind)[:, None] if kind != "category" else self._categories(name, column)
+                block = self._categories(name, column) if kind == "category" else self._numbers(name, kind, column)
             values[:, start : start + block.shape[1]] = block
             start += block.shape[1]
         return self._checked(values, table)
@@ -156,13 +171,28 @@ class TableEncoder:
     def _holds_texts(self, name: str, column: Column) -> bool:
         return is_text(column) if isinstance(self.texts, str) else name in self.texts
 
+    def _numbers(self, name: str, kind: Kind, column: Column) -> Float64[np.ndarray, "n k"]:
+        numbers = to_numbers(column, kind)
+        return np.concatenate([numbers[:, None], waves(numbers, self.date_parts.get(name, ()))], 1)
+
     def _categories(self, name: str, column: Column) -> Float64[np.ndarray, "n k"]:
         one_hot, known = self.encoding == "one-hot", self.categories[name]
         remedy = "fit on data that include it"
         if self.name == "TableEncoder":
             remedy += ", or encode it as zeros with unknown='ignore'" if one_hot else ", or choose encoding='one-hot'"
-        codes = to_codes(column, known, one_hot and self.unknown == "ignore", remedy)[:, None]
-        return np.where(np.isnan(codes), np.nan, codes == np.arange(len(known))) if one_hot else codes
+        codes = to_codes(column, known, one_hot and self.unknown != "raise", remedy)[:, None]
+        if not one_hot:
+            return codes
+        found = np.where(np.isnan(codes), np.nan, codes == np.arange(len(known)))
+        new = (codes < 0).ravel()
+        if self.unknown != "new" or not new.any():
+            return found
+        found[new] = (1 - np.sqrt(1 + len(known))) / len(known)
+        _warn(
+            f"X has the category {column.values[new.argmax()]!r} in column {column.label}, which was not in the "
+            "training data: it counts as unlike all others, so predictions there are less certain"
+        )
+        return found
 
     @property
     def sizes(self) -> dict[int, int]:

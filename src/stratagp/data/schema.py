@@ -7,7 +7,6 @@ dates, free text, identifiers. A :class:`Schema` converts new rows to the form o
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -15,7 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stratagp.data.columns import TRUTHS, TYPES, Kind, is_missing, listed, no_number, objects, present
+from stratagp.data import dates, identifiers
+from stratagp.data.columns import TRUTHS, TYPES, Kind, is_missing, no_number, objects, present
+from stratagp.data.notation import numbers_of
 from stratagp.data.tables import Column, Table, read_table
 from stratagp.errors import InputError
 
@@ -25,10 +26,6 @@ _BY_DTYPE: dict[str, Kind] = {
     "M": "date",
     "m": "duration",
 }
-_IDENTIFIER = re.compile(
-    r"(?i:(^|[_\-. ])(id|ids|uuid|guid|key|index|row|rownames?)$|^(id|unnamed)[_\-:. ])|(?<=[a-z0-9])I[dD]$"
-)
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
 _FEW = 20  # rows, below which the number of distinct values decides nothing
 _DISTINCT = 0.8  # share of distinct values above which text is not categories
 _LONG = 40  # length of most values above which text is not categories
@@ -40,7 +37,9 @@ class Field:
     """A column: its name, what it holds, and a remark for the user.
 
     ``kind`` is how it is stored ("number", "date", "duration", "category") or what it means: also "text", "object" if
-    entries are neither text nor numbers, and "ignore".
+    entries are neither text nor numbers, and "ignore". ``written`` is how its texts are written, where that must be
+    known: the format of a date (several, with " or " between them, if the texts do not tell), or the notation of
+    numbers (:mod:`stratagp.data.notation`).
 
     >>> Field("id", "ignore", distinct=30, missing=0).used
     False
@@ -51,6 +50,7 @@ class Field:
     distinct: int
     missing: int
     remark: str = ""
+    written: str = ""
 
     @property
     def used(self) -> bool:
@@ -110,31 +110,22 @@ class Schema:
         return type(frame)({each.name: _as_kind(frame[each.name], each, where) for each in used}, index=frame.index)
 
     def refused(self, frame: Any, fills: bool) -> Refused:
-        """The rows that a model cannot predict: those with gaps, unless it ``fills`` them, or with new categories.
+        """The rows that a model cannot predict: those with gaps, unless it ``fills`` them.
 
         >>> import pandas as pd
-        >>> rows = pd.DataFrame({"town": ["Bonn", "Rome"]}, index=[1, 2])
+        >>> rows = pd.DataFrame({"town": ["Bonn", None]}, index=[1, 2])
         >>> Schema([], {"town": ["Bonn"]}).refused(rows, False).why
-        "the category 'Rome' in column 'town', row 2, which was not in the training data (known: 'Bonn')"
+        "no value in column 'town', row 2, which the model has not learnt to fill"
         """
-        rows, reasons = np.zeros(len(frame), dtype=bool), []
-        for name in frame.columns:
-            gaps = frame[name].isna().to_numpy()
-            known = self.categories.get(name)
-            strange = ~gaps & ~frame[name].isin(known).to_numpy() if known is not None else np.zeros_like(gaps)
-            bad = strange if fills else strange | gaps
-            rows |= bad
-            if not bad.any():
-                continue
-            first = int(bad.argmax())
-            where = f"in column {name!r}, row {frame.index[first]}, which"
-            if known is None or gaps[first]:
-                reasons.append((first, f"no value {where} the model has not learnt to fill"))
-            else:
-                value = frame[name].iloc[first]
-                said = f"was not in the training data (known: {listed(list(known))})"
-                reasons.append((first, f"the category {value!r} {where} {said}"))
-        return Refused(rows, min(reasons)[1] if reasons else "")
+        gaps = frame.isna().to_numpy()
+        rows = gaps.any(1) & (not fills)
+        if not rows.any():
+            return Refused(rows, "")
+        first = int(rows.argmax())
+        name = frame.columns[gaps[first].argmax()]
+        return Refused(
+            rows, f"no value in column {name!r}, row {frame.index[first]}, which the model has not learnt to fill"
+        )
 
 
 def kind_of(column: Column, auto: bool) -> Kind:
@@ -173,14 +164,15 @@ def is_text(column: Column) -> bool:
     """
     values = present(column).tolist() if column.declared is None else []
     all_texts = bool(values) and all(isinstance(value, str) for value in values)
-    return all_texts and _kind_of_texts(values, len(set(values))) == "text"
+    plain = all_texts and dates.formats_of(values) is None
+    return plain and _kind_of_texts(values, len(set(values))) == "text"
 
 
 def field_of(name: str, column: Column) -> Field:
     """A column as it is stored; objects that are neither text nor numbers have the kind "object".
 
     >>> field_of("shape", Column("'shape'", np.array([(1, 2), None], dtype=object)))
-    Field(name='shape', kind='object', distinct=1, missing=1, remark='')
+    Field(name='shape', kind='object', distinct=1, missing=1, remark='', written='')
     """
     values = present(column)
     kind: str = kind_of(column, auto=True)
@@ -196,60 +188,90 @@ def as_stored(X: Any) -> list[Field]:
     """The columns of a table as they are stored.
 
     >>> as_stored([[1.5, "a"], [2.5, None]])[1]
-    Field(name='x1', kind='category', distinct=1, missing=1, remark='')
+    Field(name='x1', kind='category', distinct=1, missing=1, remark='', written='')
     """
     table = X if isinstance(X, Table) else read_table(X)
     names = table.names or [f"x{place}" for place in range(len(table.columns))]
     return [field_of(name, column) for name, column in zip(names, table.columns, strict=True)]
 
 
-def examine(X: Any, said: Mapping[str, str], keep: str = "") -> list[Field]:
+def examine(X: Any, said: Mapping[str, str], undo: str = "", date_formats: Sequence[str] = ()) -> list[Field]:
     """What the columns of a table are meant to hold.
 
     Arguments:
         said: the known kinds, by column.
-        keep: advice on how to keep a dropped column, with placeholders ``{name}`` and ``{kind}``.
+        undo: advice on how to take a column for something else, with placeholders ``{name}`` and ``{kind}``.
+        date_formats: formats of dates, as in :func:`time.strptime`, that win over those that are tried otherwise.
 
     >>> import pandas as pd
-    >>> frame = pd.DataFrame({"day": ["2024-12-31", "2025-01-01"], "town": ["Bonn", "Oslo"]})
-    >>> [(each.name, each.kind) for each in examine(frame, {})]
-    [('day', 'date'), ('town', 'category')]
+    >>> frame = pd.DataFrame({"day": ["31.12.2024", "01.01.2025"], "town": ["Bonn", "Oslo"]})
+    >>> [(each.name, each.kind, each.written) for each in examine(frame, {})]
+    [('day', 'date', '%d.%m.%Y'), ('town', 'category', '')]
     """
     table = read_table(X)
     names = table.names or [f"x{place}" for place in range(len(table.columns))]
-    return [_meant(name, column, said.get(name), keep) for name, column in zip(names, table.columns, strict=True)]
+    columns = zip(names, table.columns, strict=True)
+    return [_meant(name, column, said.get(name), undo, date_formats) for name, column in columns]
 
 
-def _meant(name: str, column: Column, said: str | None, keep: str) -> Field:
-    stored, values, rows = field_of(name, column), present(column), len(column.values)
-    found, kind = (stored.distinct, stored.missing), stored.kind
-    if said is not None:
-        return Field(name, said, *found, SAID)
+def _meant(name: str, column: Column, said: str | None, undo: str, date_formats: Sequence[str]) -> Field:
+    stored, values = field_of(name, column), present(column)
+    found, kind, advice = (stored.distinct, stored.missing), stored.kind, f"; {undo}" if undo else ""
+    plain = column.declared is None and column.values.dtype.kind != "b"
+    texts = [str(value) for value in values.tolist()] if plain and kind == "category" else []
+    if said not in (None, "date"):
+        return Field(name, str(said), *found, SAID)
     if not stored.distinct:
         return Field(name, "ignore", *found, "all values are missing: left out")
-    texts = [] if kind in ("number", "date") else [str(value) for value in values.tolist()]
+    if (form := _date_format(values, texts, date_formats)) is not None:
+        return Field(name, "date", *found, SAID if said else "", form)
+    if said is not None:
+        return Field(name, said, *found, SAID)
+    kind = _kind_of_texts(texts, stored.distinct) if texts else kind
+    only = _only_tells_rows_apart(name, values, texts, stored)
+    if only is not None:
+        return Field(name, "ignore", *found, f"{only}: left out{advice.format(name=name, kind=kind)}")
+    if kind == "number" and stored.distinct > 2 and 2 * stored.distinct <= len(values) and _are_whole(values):
+        what = "codes" if identifiers.is_code(name) else "groups" if identifiers.is_group(name) else ""
+        if what:
+            remark = f"{what} by the name: categories{advice.format(name=name, kind='number')}"
+            return Field(name, "category", *found, remark)
+    return Field(name, kind, *found, _remark(kind, texts, stored.distinct))
+
+
+def _date_format(values: np.ndarray, texts: list[str], given: Sequence[str]) -> str | None:
+    """The format of dates in texts or whole numbers; None if they are none."""
     if texts:
-        is_plain = column.declared is None and column.values.dtype.kind != "b"
-        kind = _kind_of_texts(texts, stored.distinct) if is_plain else "category"
-    has_fractions = values.dtype.kind == "f" and bool((values % 1 != 0).any())
-    is_unique = stored.distinct == rows >= _FEW
-    if is_unique and _IDENTIFIER.search(name) and kind != "date" and not has_fractions:
-        remark = "an identifier by its name: left out" + (f"; {keep.format(name=name, kind=kind)}" if keep else "")
-        return Field(name, "ignore", *found, remark)
-    remark, lengths = "", {len(text) for text in texts}
-    if stored.distinct == 1:
-        remark = "constant: carries no information"
-    elif kind == "text" and len(lengths) == 1:
-        remark = f"all have {lengths.pop()} letters: positions are not compared; to compare them, give each a column"
-    return Field(name, kind, *found, remark)
+        found = dates.formats_of(texts, given)
+        return None if found is None else dates.OR.join(found)
+    return dates.COMPACT if dates.are_compact(values) else None
+
+
+def _only_tells_rows_apart(name: str, values: np.ndarray, texts: list[str], stored: Field) -> str | None:
+    if texts:
+        return identifiers.of_texts(name, texts, stored.distinct)
+    whole = stored.kind == "number" and not stored.missing and _are_whole(values)
+    return identifiers.of_numbers(name, values, stored.distinct) if whole else None
+
+
+def _are_whole(values: np.ndarray) -> bool:
+    return values.dtype.kind in "iuf" and not (values % 1 != 0).any()
+
+
+def _remark(kind: str, texts: list[str], distinct: int) -> str:
+    lengths = {len(text) for text in texts}
+    if distinct == 1:
+        return "constant: carries no information"
+    if kind == "text" and len(lengths) == 1:
+        return f"all have {lengths.pop()} letters: positions are not compared; to compare them, give each a column"
+    if kind == "category" and any(text[:1] == "0" and text[1:].isdigit() for text in texts):
+        return "codes with leading zeros"
+    return ""
 
 
 def _kind_of_texts(texts: list[str], distinct: int) -> str:
-    if all(_DATE.fullmatch(text) for text in texts):
-        import pandas as pd
-
-        if pd.to_datetime(pd.Series(texts), format="ISO8601", utc=True, errors="coerce").notna().all():
-            return "date"
+    if all(text.isdigit() for text in texts):  # codes with leading zeros
+        return "category"
     long = distinct > 0.5 * len(texts) and median(map(len, texts)) > _LONG
     return "text" if len(texts) >= _FEW and (long or distinct > _DISTINCT * len(texts)) else "category"
 
@@ -260,17 +282,16 @@ def _as_kind(values: Any, column: Field, where: str) -> Any:
 
     stored = getattr(values.dtype, "kind", "O")
     if column.kind == "number":
-        found, wanted = pd.to_numeric(values, errors="coerce").astype(float), "number"
+        found, wanted = numbers_of(values, column.written), "number"
     elif column.kind != "date":
-        if stored == "f" and (values.dropna() % 1 == 0).all():
-            values = values.astype("Int64")  # whole numbers that a gap turned into floats
-        return values.astype(object).map(str, na_action="ignore").where(values.notna(), None)
+        texts = _as_written(values, stored).astype(object).map(str, na_action="ignore")
+        return texts.where(values.notna(), "" if column.kind == "text" else None)
     elif stored == "M":
         return values.dt.tz_convert("UTC").dt.tz_localize(None) if getattr(values.dtype, "tz", None) else values
     else:
-        texts = values.astype(str).where(values.notna())
-        found = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce").dt.tz_localize(None)
-        wanted = "date (such as 2024-12-31)"
+        texts = _as_written(values, stored).astype(str).str.strip().where(values.notna())
+        found = dates.parsed(texts, column.written)
+        wanted = f"date (such as {pd.Timestamp(2024, 12, 31).strftime(column.written or '%Y-%m-%d')})"
     bad = found.isna() & values.notna() if column.kind == "date" else np.isinf(found) | (found.isna() & values.notna())
     if bad.any():
         first = int(np.flatnonzero(bad)[0])
@@ -279,3 +300,8 @@ def _as_kind(values: Any, column: Field, where: str) -> Any:
             f"a {wanted} (bad in {int(bad.sum())} of {len(bad)} rows)"
         )
     return found
+
+
+def _as_written(values: Any, stored: str) -> Any:
+    """Whole numbers that a gap turned into floats are whole again."""
+    return values.astype("Int64") if stored == "f" and (values.dropna() % 1 == 0).all() else values

@@ -51,6 +51,8 @@ class AutoGPRegressor(AutoGPOptions, Regressor):
         patience: epochs to wait for a better one before a phase is ended; at least 100 steps.
         precision: of training, "float32" or "float64"; predictions are in the latter.
         standardise: "targets" (for likelihoods that can be scaled), "both" also centres and scales inputs, "none".
+        missing: inputs that are NaN: "raise", or "impute": filled with their expectation in training, and averaged over
+            in prediction.
         categorical, encoding: as in :class:`GPRegressor`.
         device: where the model is trained and predicts, "cpu", "cuda", "cuda:1" or a ``torch.device``; what is asked of
             it comes back as arrays. Copies, pickles and saved models are on the processor.

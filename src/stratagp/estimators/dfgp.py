@@ -153,6 +153,7 @@ class DFGPRegressor(HiddenProcesses, DFGPOptions, Regressor):
             :class:`AutoGPRegressor`, but 100 epochs and 500 steps at least where ``max_epochs`` is left out. With
             ``validation``, "auto" trains by batches.
         standardise: "both" inputs and targets, "targets" or "none".
+        missing: as in :class:`AutoGPRegressor`.
         categorical, encoding, random_state, verbose: as in :class:`GPRegressor`.
         device: as in :class:`AutoGPRegressor`.
 

@@ -88,6 +88,7 @@ class DKLRegressor(DeepKernels, DKLOptions, Regressor):
             predictive density of them. Without them a deep kernel overfits, and is sure of what it does not know.
         patience: epochs to wait for a better one; at least 100 steps.
         standardise: "both" inputs (images by channel) and targets, "targets" or "none".
+        missing: as in :class:`AutoGPRegressor`.
         categorical: as in :class:`GPRegressor`.
         encoding: of categories, "one-hot", or "codes", which the network embeds as vectors that it learns.
         device: as in :class:`AutoGPRegressor`.

@@ -26,7 +26,7 @@ from stratagp.recipes import choose
 from stratagp.recipes.base import Recipe, Rows
 from stratagp.recipes.classes import ClassRecipe, intercept, lines
 from stratagp.recipes.cokriging import CoKrigingRecipe
-from stratagp.recipes.options import Whole, WholeOrZero
+from stratagp.recipes.options import Missing, Whole, WholeOrZero
 from stratagp.recipes.robust import HeteroscedasticRecipe, StudentTRecipe
 from stratagp.recipes.search import Search
 from stratagp.recipes.stochastic import StochasticRecipe
@@ -34,8 +34,6 @@ from stratagp.recipes.vecchia_classes import VecchiaClassRecipe
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-Missing = Literal["raise", "impute"]
 
 
 @dataclass(eq=False, repr=False)
@@ -67,7 +65,8 @@ class GPRegressor(Regressor):
         standardise: "targets"; "both" also centres and scales the inputs, for kernels without lengthscales (a kernel's
             values are then in units of standard deviations); "none".
         categorical: "auto" takes columns of text and categories of a data frame; or names or numbers of columns. Dates
-            become days since 1970.
+            become days since 1970 and, where no kernel is given, the times of the year, the week and the day. A
+            category that was not in ``fit`` counts as unlike all others, with a warning.
         encoding: of categories: "one-hot", or "codes" for a kernel on the codes, such as ``k.Coregionalised``.
         missing: inputs that are NaN: "raise", or "impute": filled by a Gaussian over the columns, with the uncertainty
             of the fill carried into training (as noise) and prediction (as spread).

@@ -73,6 +73,7 @@ class DRFRegressor(FeatureLayers, FeatureOptions, Regressor):
         validation: a share of the rows to hold out; training ends in the state with their best log predictive density.
         patience: epochs to wait for a better one; at least 100 steps.
         standardise: "both" inputs and targets, "targets" or "none".
+        missing: as in :class:`AutoGPRegressor`.
         categorical, encoding, random_state, verbose: as in :class:`GPRegressor`.
         device: as in :class:`AutoGPRegressor`.
 

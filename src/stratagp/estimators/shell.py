@@ -183,6 +183,7 @@ class Estimator(BaseEstimator, ABC):
             given.get("n_inducing", 0),
             given.get("anchors") or "random",
             given.get("texts", ()),
+            "days" if given.get("kernel") is not None or given.get("view_kernels") else "parts",
         )
 
     def _bound_kernel(self, kernel: Kernel | None, default: Kernel, data: Data) -> Kernel:

@@ -12,13 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from stratagp.errors import InputError, NoAttributeError
 from stratagp.estimators.classification import Classifier
-from stratagp.estimators.gp import Missing
 from stratagp.estimators.regression import Regressor
 from stratagp.likelihoods import Likelihood
 from stratagp.models.stack import StackModel
 from stratagp.recipes.base import Recipe, Rows
 from stratagp.recipes.candidates import AS_COUNTS, are_counts
-from stratagp.recipes.options import Positive
+from stratagp.recipes.options import Missing, Positive
 from stratagp.recipes.stack import StackRecipe
 from stratagp.training import HyperparameterTable
 

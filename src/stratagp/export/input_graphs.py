@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from stratagp.data.dates import PERIODS
 from stratagp.errors import UnsupportedError
 
 
@@ -32,6 +34,7 @@ class InputGraph(nn.Module):
         encoder = inputs.encoder
         self.categories: dict[int, int] = {} if encoder is None else encoder.sizes
         self.sizes = {} if encoder is None or encoder.encoding == "codes" else self.categories
+        self.periods = {} if encoder is None else _periods(encoder)
         self.shape = tuple(inputs.shape) if self.images else (int(model.n_features_in_),)
         for name, value, default in (("centre", inputs.centre, 0.0), ("spread", inputs.scale, 1.0)):
             given = torch.tensor(default) if value is None else value.clone()
@@ -42,7 +45,7 @@ class InputGraph(nn.Module):
         """The points of rows."""
         if self.images:
             x = x[:, None] if len(self.shape) == 2 else x
-        elif self.sizes:
+        elif self.sizes or self.periods:
             x = torch.cat([self._block(x[:, i : i + 1], i) for i in range(self.shape[0])], 1)
         return (x - self.centre) / self.spread
 
@@ -55,8 +58,11 @@ class InputGraph(nn.Module):
         return fine
 
     def _block(self, column: Tensor, place: int) -> Tensor:
-        """A column as it is, or the indicators of its category."""
+        """A column as it is, a date with its waves, or the indicators of a category."""
         size = self.sizes.get(place)
+        if place in self.periods:
+            angles = [2 * math.pi / period * column for period in self.periods[place]]
+            return torch.cat([column, *(wave for angle in angles for wave in (angle.sin(), angle.cos()))], 1)
         return column if size is None else (column == torch.arange(size).to(column)).to(column)
 
     def numbers(self, points: Tensor) -> Tensor:
@@ -67,8 +73,8 @@ class InputGraph(nn.Module):
         found, start = [], 0
         for place in range(self.shape[0]):
             size = self.sizes.get(place)
-            block = x[:, start : start + (size or 1)]
-            found.append(block if size is None else block.argmax(1, keepdim=True).to(x))
+            block = x[:, start : start + (size or 1 + 2 * len(self.periods.get(place, ())))]
+            found.append(block[:, :1] if size is None else block.argmax(1, keepdim=True).to(x))
             start += block.shape[1]
         return torch.cat(found, 1)
 
@@ -84,6 +90,15 @@ def _refuse_objects(inputs: Any) -> None:
         raise UnsupportedError(
             "export is for one table: fit on one with views as groups of its columns, or save the model instead"
         )
+
+
+def _periods(encoder: Any) -> dict[int, list[float]]:
+    """The periods of the waves of each column of dates, by its place."""
+    return {
+        place: [PERIODS[part] for part in encoder.date_parts.get(name, ())]
+        for place, name in enumerate(encoder._names)
+        if encoder.date_parts.get(name)
+    }
 
 
 def _columns(model: Any, encoder: Any) -> dict[str, Any]:

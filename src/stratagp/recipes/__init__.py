@@ -3,4 +3,5 @@
 from stratagp.recipes.budget import Budget as Budget
 from stratagp.recipes.budget import Plan as Plan
 from stratagp.recipes.budget import plan as plan
+from stratagp.recipes.candidates import MANY_CLASSES as MANY_CLASSES
 from stratagp.recipes.choose import of_table as of_table

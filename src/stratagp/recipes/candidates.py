@@ -32,6 +32,7 @@ _SKEWED = 1.0  # skewness of a column or a target from which on another scale is
 _LONG_TAILS = 4.0  # excess kurtosis of a target from which on its tails are bent
 _TRIAL = 1000  # rows up to which a first trial takes closed forms, however many rows there are
 _MOST_COUNTED = 30.0  # the mean of counts: rounding hardly matters to larger ones
+MANY_CLASSES, _MOST_BOOSTED = 30, 100  # above which no process, and no boosting, learns in a reasonable time
 _FEW_COLUMNS = 30  # up to which a linear part is tried
 _MOST_CHOSEN = 10  # columns of a process that sees those alone which trees find relevant
 _NAMES: dict[Kind, str] = {"boosting": "boosted trees", "extra trees": "extra trees"}
@@ -213,7 +214,13 @@ def _of_warped(y: Float[np.ndarray, " n"], low: float, every: bool, many: bool) 
 
 
 def of_classes(x: Float[Tensor, "n d"], n_classes: int, every: bool = False) -> list[Candidate]:
-    """Candidates for classes, the most promising first; arguments as of :func:`of_numbers`."""
+    """Candidates for classes, the most promising first; arguments as of :func:`of_numbers`.
+
+    Of many classes trees alone compete: a process for each takes too long.
+    """
+    if n_classes > MANY_CLASSES and not every:
+        kinds: list[Kind] = ["extra trees", "boosting"]
+        return [_class_trees(kind, "quick for many classes") for kind in kinds[: 1 + (n_classes <= _MOST_BOOSTED)]]
     many = choose.of_classes("auto", len(x), n_classes, False, "map")[0] != "laplace"
     found = [
         _class_trees("boosting", "steps and interactions"),

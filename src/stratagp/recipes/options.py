@@ -50,6 +50,9 @@ class OneOf:
         return f"be one of {', '.join(map(repr, ('auto', *self.table)))}"
 
 
+Missing = Literal["raise", "impute"]
+
+
 def _is_number(value: Any, low: float, below: float) -> bool:
     return isinstance(value, Real) and low <= float(value) < below
 
@@ -71,6 +74,8 @@ class BatchOptions:
     Arguments:
         max_epochs: how often to go over the rows, exactly. Left out, as often as suits the model, and ``min_steps``
             steps at least.
+        missing: inputs that are NaN: "raise", or "impute": filled with their expectation in training, and averaged over
+            in prediction.
     """
 
     reads_files: ClassVar[bool] = True
@@ -85,6 +90,7 @@ class BatchOptions:
     rate: Positive = 0.02
     validation: Share = 0.0
     patience: Whole | None = None
+    missing: Missing = "raise"
 
     def epochs_for(self, rows: int, usual: int | None = None) -> int:
         """How many times training goes over that many rows; ``usual`` replaces the family's usual number."""

@@ -27,6 +27,7 @@ from stratagp.report.values import date, entry, plain, short, some
 from stratagp.training.curvature import Hyperparameter
 
 _MOST_ROWS = 1500  # up to which standard errors are computed for the page
+_MOST_LENGTHSCALES = 100  # the same: each takes two evaluations of the score
 _MOST_VALUES = 60
 _LONGEST = 600  # characters of a kernel
 _NOISES = ("noise", "gaussian.noise", "likelihood.noise", "likelihood.given.noise")
@@ -104,7 +105,8 @@ def learnt_table(model: BaseEstimator, with_errors: bool) -> list[Hyperparameter
     """Learnt values; with standard errors if these are wanted, or known already."""
     if not isinstance(model, Estimator) or isinstance(model, Stacked):
         return []
-    if not with_errors and "hyperparameters_" not in vars(model):
+    slow = not with_errors or len(model._kernel_columns()) > _MOST_LENGTHSCALES
+    if slow and "hyperparameters_" not in vars(model):
         model = copy.copy(model)
         model.fitted_ = copy.copy(model.fitted_)
         model.fitted_.learnt = None  # the score, whose curvature gives standard errors

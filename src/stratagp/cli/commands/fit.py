@@ -12,10 +12,13 @@ import numpy as np
 
 import stratagp
 from stratagp.cli import many_files
+from stratagp.cli.held_out import WAYS, copies, find_split
 from stratagp.cli.kernel_text import parse_kernel
+from stratagp.cli.leaks import telling
 from stratagp.cli.learning import Clock, Interrupted, Prepared, learn
+from stratagp.cli.limits import refuse_sizes
 from stratagp.cli.model_folder import SETTINGS, Fitted, check_out
-from stratagp.cli.models import MODELS, Choice, choose
+from stratagp.cli.models import MODELS, choose
 from stratagp.cli.output import Console
 from stratagp.cli.program import declared
 from stratagp.cli.settings import Settings, read_config
@@ -30,6 +33,7 @@ from stratagp.cli.table import (
     format_options,
     inputs,
     is_many,
+    meant,
     pick,
     refuse_mixed,
     tell,
@@ -71,14 +75,19 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, given: Iterable[str])
 @click.option("--kernel", metavar="TEXT", help="The kernel, such as \"RBF*Periodic(period=1) + Linear(on='year')\".")
 @click.option("--as", "kinds", multiple=True, callback=_kinds, metavar="COLUMN=KIND",
               help="What a column holds: number, category, date or text; or ignore. Repeatable.")  # fmt: skip
+@click.option("--date-format", multiple=True, metavar="FORMAT",
+              help="How dates are written, such as '%d/%m/%Y', where the texts do not tell. Repeatable.")  # fmt: skip
 @click.option("--test", type=click.FloatRange(0, 1, max_open=True), default=0.2, show_default=True, metavar="SHARE",
               help="The share of rows to hold out for the test; 0 for no test.")  # fmt: skip
+@click.option("--split", metavar="WAY",
+              help=f"Which rows those are: {WAYS}. The latest ones if a column holds dates, else some at random; "
+              "rows of a group stay together.")  # fmt: skip
 @click.option("--folds", type=click.IntRange(2), metavar="K",
               help="Test by cross-validation in so many folds, in place of --test; not for folders.")  # fmt: skip
 @click.option("--refit/--no-refit", default=True,
               help="Whether the model learns from all rows after the test, or is saved as it was tested.")  # fmt: skip
 @click.option("--drop-missing", is_flag=True,
-              help="Leave out rows without a target, and rows without inputs that the model needs.")  # fmt: skip
+              help="Leave out rows without a target; of folders, also rows without inputs.")  # fmt: skip
 @click.option("--rows", type=click.IntRange(2), metavar="N",
               help="Train on at most this many rows, drawn at random; not for folders.")  # fmt: skip
 @click.option("--search-rows", type=click.IntRange(20), metavar="N",
@@ -99,7 +108,7 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, given: Iterable[str])
 def command(console: Console, **options: Any) -> None:
     """Learn to predict a column of FILE from the others.
 
-    FILE is a CSV, TSV or Parquet file, or - for CSV from standard input. A folder, a quoted pattern of
+    FILE is a CSV, TSV, Excel or Parquet file, or - for CSV from standard input. A folder, a quoted pattern of
     files ('flights/*.parquet') or a file too large for memory is read in batches, without --rows and
     --time-limit. That also works in several processes:
     torchrun --nproc-per-node 2 -m stratagp fit ...
@@ -120,6 +129,8 @@ def command(console: Console, **options: Any) -> None:
         parse_kernel(settings.kernel)  # so that a mistake is found before any work
     if settings.device is not None:
         stratagp.training.find_device(settings.device)
+    if (settings.split or settings.date_format) and many:
+        raise InputError("--split and --date-format need a file that fits in memory: leave them out")
     if settings.log and many:
         raise InputError(f"--log needs a file that fits in memory, but {settings.file} is read in batches")
     fitted = many_files.fit(console, settings) if many else _fit(console, settings, clock)
@@ -139,6 +150,8 @@ def _check_test(settings: Settings) -> None:
         return
     if settings.test != Settings("", "").test:
         raise InputError(f"--folds takes the place of --test {settings.test:g}: give one of the two")
+    if (settings.split or "").startswith("time"):
+        raise InputError("--folds tests rows of all times: take --test with --split time")
     if not settings.refit:
         raise InputError("--folds tests models of parts of the rows, none of which is saved: leave --no-refit out")
 
@@ -176,7 +189,7 @@ def _stem(file: str) -> str:
 def _fit(console: Console, settings: Settings, clock: Clock) -> Fitted:
     """Fit a model to a table in memory."""
     ready = prepare(console, settings)
-    task, choice = ready.task, ready.choice
+    task, choice, settings = ready.task, ready.choice, ready.settings
     ignored = {
         "checkpoint": settings.checkpoint is not None and not choice.by_batches,
         "epochs": settings.epochs is not None and not choice.by_epochs(task),
@@ -197,29 +210,68 @@ def _fit(console: Console, settings: Settings, clock: Clock) -> Fitted:
 
 def prepare(console: Console, settings: Settings) -> Prepared:
     """Read a table, examine its columns, choose a model and hold rows out."""
-    target, kinds = settings.target, settings.kinds
     table = TableFile(settings.file, settings.form)
-    texts = [column for column, kind in kinds.items() if kind in WRITTEN]
-    frame = _complete(table.read(texts), table.name, settings, console)
+    frame = table.read([column for column, kind in settings.kinds.items() if kind in WRITTEN])
+    target, kinds = meant(frame, settings.target), {meant(frame, name): kind for name, kind in settings.kinds.items()}
+    settings = replace(settings, target=target, kinds=kinds)
+    frame = _complete(frame, table.name, settings, console)
     refuse_mixed(frame, target, kinds, settings.task, settings.form, table.name)
     task, why = find_task(frame[target], settings.task)
     check_target(frame[target], task, settings, console)
     why += "; the model learns its logarithm" if settings.log else ""
-    columns = examine(frame, target, kinds)
+    columns = examine(frame, target, kinds, settings.date_format, table.written)
     letters = [each.name for each in columns if each.kind in WRITTEN]
     if task == "classification" and targets(frame[target], task).dtype.kind == "U":
         letters.append(target)
     frame = table.as_written(frame, letters)
-    assumed = tell(columns, target, task, why, console)
+    for note in table.notes:
+        console.note(note)
+    assumed = [*table.notes, *tell(columns, target, task, why, console)]
     X, y = inputs(frame, stratagp.data.Schema(columns), table.name, console, target), targets(frame[target], task)
     trained, classes = round((1 - settings.test) * len(y)), len(np.unique(y)) if task == "classification" else 0
     choice = choose(settings, columns, min(trained, settings.rows or trained), classes)
-    X, y, missing = _without_gaps(X, y, choice, settings, console)
+    refuse_sizes(columns, y if classes else None, target, choice.stacked)
+    missing = _has_gaps(X, console)
+    assumed += _suspicions(X, y, columns, task, console)
+    split = find_split(settings.split or ("random" if settings.folds else None), frame, columns, table.name)
     held = settings.test if settings.folds is None else 0.0  # folds are drawn from all rows
-    parts = hold_out(X, y, columns, task, held, settings.seed, console)
+    parts = hold_out(X, y, columns, task, held, settings.seed, console, split, frame)
+    if held:
+        assumed.append(f"held out for the test, {split.shown}: {split.reason}")
+        console.note(assumed[-1])
+        assumed += _same_rows(parts, console)
     trained = min(len(parts.y), settings.rows or len(parts.y))
-    final = choose(settings, columns, trained, len(np.unique(parts.y)) if classes else 0)
-    return Prepared(task, columns, assumed, final if final.fills or not missing else choice, parts, missing)
+    choice = choose(settings, columns, trained, len(np.unique(parts.y)) if classes else 0)
+    settings = replace(settings, split=split.shown)
+    groups = frame.loc[X.index, split.column] if split.way == "groups" else None
+    return Prepared(task, columns, assumed, choice, parts, missing, settings, groups)
+
+
+def _suspicions(
+    X: DataFrame, y: np.ndarray, columns: list[stratagp.data.Field], task: str, console: Console
+) -> list[str]:
+    """A warning for each column that alone tells the target."""
+    found = [
+        f"the column {name!r} alone tells the target ({how}): if it is known only after the target, leave it out with "
+        f"--as {name}=ignore"
+        for name, how in telling(X, y, columns, task).items()
+    ]
+    for text in found:
+        console.warn(text)
+    return found
+
+
+def _same_rows(parts: Parts, console: Console) -> list[str]:
+    """A warning of test rows that the model has seen."""
+    same = copies(parts.X, parts.y, parts.X_test, parts.y_test)
+    if not same:
+        return []
+    text = (
+        f"{same:,} of {len(parts.y_test):,} test rows have the inputs and the target of a training row, so scores may "
+        "be too good: remove copies, or keep rows of one origin together with --split groups:COLUMN"
+    )
+    console.warn(text)
+    return [text]
 
 
 def _complete(frame: DataFrame, name: str, settings: Settings, console: Console) -> DataFrame:
@@ -239,20 +291,14 @@ def _complete(frame: DataFrame, name: str, settings: Settings, console: Console)
     return frame
 
 
-def _without_gaps(
-    X: DataFrame, y: np.ndarray, choice: Choice, settings: Settings, console: Console
-) -> tuple[DataFrame, np.ndarray, bool]:
-    """Rows as the model can take them, and whether it has to fill missing inputs; both come with a warning."""
-    gaps = X.isna().any(axis=1).to_numpy()
-    if not gaps.any():
-        return X, y, False
-    where = ", ".join(repr(name) for name in X.columns[X.isna().any()][:5])
-    lacking = f"{int(gaps.sum())} of {len(y)} rows lack inputs ({where})"
-    if choice.fills:
-        console.warn(f"{lacking}: the model averages over what these may be")
-        return X, y, True
-    if not settings.drop_missing:
-        able = "" if settings.log or settings.likelihood else "--model exact, vecchia and sparse can, and "
-        raise InputError(f"{lacking}, and {choice.model} cannot fill them: {able}--drop-missing leaves such rows out")
-    console.warn(f"{lacking}: they are left out")
-    return X[~gaps], y[~gaps], False
+def _has_gaps(X: DataFrame, console: Console) -> bool:
+    """Whether inputs are missing, which the model has to fill; with a warning."""
+    gaps = X.isna()
+    if not gaps.any(axis=None):
+        return False
+    where = ", ".join(repr(name) for name in X.columns[gaps.any()][:5])
+    console.warn(
+        f"{int(gaps.any(axis=1).sum())} of {len(X)} rows lack inputs ({where}): the model averages over what these may "
+        "be"
+    )
+    return True

@@ -27,7 +27,7 @@ _ENDINGS = (".csv", ".parquet")
 @click.option("--level", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95, show_default=True,
               metavar="SHARE", help="The probability of the intervals.")  # fmt: skip
 @click.option("--skip", is_flag=True,
-              help="Leave the prediction empty for rows that lack inputs or have unknown categories; without this, "
+              help="Leave the prediction empty for rows that lack inputs which the model does not fill; without this, "
               "such rows are an error.")  # fmt: skip
 @click.option("--keep", multiple=True, metavar="COLUMN",
               help="A column of FILE, such as a key, to write first. Repeatable; not for folders.")  # fmt: skip

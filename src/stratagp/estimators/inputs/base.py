@@ -71,6 +71,7 @@ class InputOptions:
         n_anchors: how many objects stand for all of a view.
         anchors: how these are chosen.
         ngrams: the columns of text that become points by their n-grams, or "auto".
+        dates: "days", or "parts" for the times of the year, the week and the day as well.
     """
 
     name: str
@@ -85,6 +86,7 @@ class InputOptions:
     n_anchors: int = 0
     anchors: str = "random"
     ngrams: Any = ()
+    dates: str = "days"
 
 
 class Inputs(ABC):

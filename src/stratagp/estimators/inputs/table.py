@@ -47,9 +47,11 @@ class TableInputs(Inputs):
                 options.categorical,
                 options.encoding,
                 options.missing,
+                unknown="raise" if options.encoding == "codes" else "new",
                 name=options.name,
                 imputes=options.can_impute,
                 texts=options.ngrams,
+                dates=options.dates if options.encoding == "one-hot" else "days",  # codes are known by their place
             ).fit(X)
             warn_of_texts(self.encoder, options.view_kernels)
             estimator.n_features_in_ = len(self.encoder.is_categorical)

@@ -6,10 +6,12 @@ import copy
 import importlib
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone
 from torch import Tensor
@@ -103,7 +105,8 @@ class ViewInputs(Inputs):
         # A frame's columns of objects are columns of the estimator too, but not of the table that is read here.
         reader = estimator if self.frame is None else clone(estimator, safe=False)
         self.table_reader = None if self.frame is None else reader
-        blocks = [self._learn_table(reader, _side_by_side(arrays)).values] if arrays else []
+        tables = [self._learn_table(reader, _side_by_side(arrays))] if arrays else []
+        blocks = [table.values for table in tables]
         ends = np.cumsum([part.shape[1] for part in arrays.values()])
         places = {name: slice(end - part.shape[1], end) for (name, part), end in zip(arrays.items(), ends, strict=True)}
         found = self._resolved(reader, places) if arrays else {}
@@ -113,7 +116,7 @@ class ViewInputs(Inputs):
             found[name] = list(range(end - blocks[-1].shape[1], end))
         self.views = {name: found[name] for name in parts}
         self._count_columns(estimator, arrays)
-        return Points(torch.cat(blocks, 1))
+        return _beside(tables, blocks)
 
     def points(self, estimator: BaseEstimator, X: RowsLike) -> Points:
         """New rows as points, the way the training rows were."""
@@ -135,9 +138,19 @@ class ViewInputs(Inputs):
             raise InputError(f"X must be an array for each view, as in fit: {expected}; got {got}")
         arrays = {name: parts[name] for name, width in self.widths.items() if width}
         reader = estimator if self.table_reader is None else self.table_reader
-        blocks = [self.table.points(reader, _side_by_side(arrays)).values] if arrays else []
+        tables = [self.table.points(reader, _side_by_side(arrays))] if arrays else []
+        blocks = [table.values for table in tables]
         blocks += [anchors.encode(parts[name]) for name, anchors in self.anchors.items()]
-        return Points(torch.cat(blocks, 1))
+        return _beside(tables, blocks)
+
+    def draws(self, points: Points, joint: bool = False) -> Float[Tensor, "s r d"]:
+        """The incomplete rows, missing entries of the table drawn at random given the others there."""
+        assert points.raw is not None
+        assert points.incomplete is not None
+        width = len(self.table.columns)
+        found = self.table.draws(replace(points, raw=points.raw[:, :width]), joint)
+        objects = torch.from_numpy(points.raw[points.incomplete][:, width:])
+        return torch.cat([found, objects.expand(len(found), *objects.shape)], 2)
 
     def bind(self, kernel: Kernel | None, default: Kernel) -> Kernel:
         """A copy of a kernel that knows the columns and categories of the table."""
@@ -312,6 +325,15 @@ def _views_of_frame(frame: Any, kernels: Mapping[Any, Any]) -> dict[str, Any]:
         views[str(name)] = frame[name].tolist()
     rest = frame.drop(columns=names)
     return {**views, **({_REST: rest} if rest.shape[1] else {})}
+
+
+def _beside(tables: list[Points], blocks: list[Tensor]) -> Points:
+    """Points of a table, if there is one, and of objects side by side; the raw rows of the latter are their points."""
+    values = torch.cat(blocks, 1)
+    if not tables or tables[0].incomplete is None or tables[0].raw is None:
+        return Points(values)
+    raw = np.concatenate([tables[0].raw, *(block.numpy() for block in blocks[1:])], 1)
+    return Points(values, tables[0].incomplete, raw)
 
 
 def _as_table(name: str, values: Any) -> Any:
