@@ -22,7 +22,7 @@ from stratagp.cli.models import MODELS, choose
 from stratagp.cli.output import Console
 from stratagp.cli.program import declared
 from stratagp.cli.settings import Settings, read_config
-from stratagp.cli.split import hold_out
+from stratagp.cli.split import Parts, hold_out
 from stratagp.cli.table import (
     KINDS,
     WRITTEN,
