@@ -85,7 +85,9 @@ class DKLRegressor(DeepKernels, DKLOptions, Regressor):
         spectral: whether the layers of a ready network have a norm of one at most, so that features change no faster
             than inputs; there is no batch normalisation then.
         validation: a share of the rows to hold out; each step of training ends in the state with the best log
-            predictive density of them. Without them a deep kernel overfits, and is sure of what it does not know.
+            predictive density of them, and with no less noise than is best for them: residuals of rows that a network
+            has learnt from are too small. With 0 all rows are learnt from, after a first training that holds out a
+            tenth to find the noise; classes, and rows of a stream, have no such guard.
         patience: epochs to wait for a better one; at least 100 steps.
         standardise: "both" inputs (images by channel) and targets, "targets" or "none".
         categorical: as in :class:`GPRegressor`.
