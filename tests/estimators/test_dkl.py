@@ -208,6 +208,18 @@ def test_a_training_that_is_thrown_away_is_told_of():
     assert 0.9 < np.mean((low < noise[200:]) & (noise[200:] < high)) <= 1
 
 
+def test_a_network_may_stay_as_it_was_trained_alone():
+    """Processes of fixed features: the network that is left after one epoch of them is that after many."""
+    options = {"fine_tuning": 0.0, "dropout": 0.2, "pretrain_epochs": 20}
+    short, long = (regressor(**options, max_epochs=epochs).fit(X, Y) for epochs in (1, 30))
+    before, after = (dkl.model_.layer.layers[0].state_dict() for dkl in (short, long))
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert long.histories_[-1].values[-1] > short.histories_[-1].values[-1] + 100
+    assert all(p.requires_grad for p in long.model_.parameters())
+    with pytest.raises(InputError, match="fine_tuning=0 keeps the network"):
+        regressor(fine_tuning=0.0, pretrain_epochs=0).fit(X, Y)
+
+
 def test_the_evidence_and_the_table_of_hyperparameters():
     dkl = regressor(pretrain_epochs=20, max_epochs=10).fit(X, Y)
     assert np.isfinite(dkl.log_marginal_likelihood())

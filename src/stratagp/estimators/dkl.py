@@ -65,7 +65,8 @@ class DKLRegressor(DeepKernels, DKLOptions, Regressor):
         kernel: a kernel of one feature, or of all with "inducing"; features have a standard deviation of one. An RBF
             where it is left out.
         grid_size: points of a grid along each axis; ``grid_size ** axes`` is at most 65,536.
-        axes: features that share a grid; more than one makes products, whose covariance has Kronecker factors.
+        axes: features that share a grid; more than one makes products, whose covariance has Kronecker factors. They
+            start from the network too: exactly for one score, by the leading direction of each grid for several.
         conditional: whether the variance that a grid does not tell of is added, which the paper leaves out.
         n_inducing: inducing points of ``last="inducing"``.
         likelihood: as in :class:`AutoGPRegressor`.
@@ -78,7 +79,7 @@ class DKLRegressor(DeepKernels, DKLOptions, Regressor):
         rate: the step of Adam for all but the network.
         network_rate: that for the network.
         fine_tuning: the factor of ``network_rate`` once the network has been trained alone; below one is the paper's
-            recipe.
+            recipe, and 0 keeps the network as it is then: its DNN+GP.
         weight_decay: how much the weight matrices of the network shrink with each step, as a multiple of its rate.
         dropout: the share of units that ready networks leave out in training.
         batch_norm: whether fully connected networks standardise their units over the batch.

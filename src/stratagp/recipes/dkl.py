@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -59,7 +60,7 @@ class DKLOptions(BatchOptions):
     batch_size: Annotated[int, at_least(2)] = 256
     rate: Positive = 0.01
     network_rate: Positive = 0.01
-    fine_tuning: Positive = 1.0
+    fine_tuning: NotNegative = 1.0
     weight_decay: NotNegative = 0.1
     dropout: Share = 0.0
     batch_norm: bool = True
@@ -74,6 +75,8 @@ class DKLOptions(BatchOptions):
                 f"grid_size ** axes must be at most {_GRID_POINTS}, the points of one grid, got grid_size="
                 f"{self.grid_size} and axes={self.axes}: take fewer of either, or last='inducing'"
             )
+        if not self.fine_tuning and not self.pretrain_epochs:
+            raise InputError("fine_tuning=0 keeps the network as it was trained alone: give pretrain_epochs of 1 or more")
         if isinstance(self.network, nn.Module) and (self.spectral or self.dropout):
             raise InputError(
                 "dropout and spectral are for the networks of this library: add them to your own module instead"
@@ -172,9 +175,6 @@ class DKLRecipe(Recipe):
             return inducing_dkl(features, head, x, kernel, options.n_inducing, samples, generator)
         if samples is None and options.n_samples == "auto" and not head.by_marginals():
             samples = _SAMPLES
-        if options.axes > 1:  # the network was trained by scores of all features: products mix fewer functions, anew
-            mixed = Mixed(head.given, len(head.offset), features.outputs // options.axes, generator)
-            head = mixed.set(offset=head.offset)
         return svdkl(
             features,
             head,
@@ -223,7 +223,7 @@ class _Training:
         return history
 
     def all_together(self, chain: Chain, quiet: bool = False) -> History:
-        """Everything; the steps of the network are multiplied by ``fine_tuning`` where it was trained before."""
+        """Everything; the network takes ``fine_tuning`` times its steps where it was trained before, at 0 none."""
         options, network, test = self.options, self.features.network, self.batches.test
         found: list[float] = []
 
@@ -239,15 +239,16 @@ class _Training:
         length = self.batches.length("all together, ")
         factor = options.network_rate / options.rate * (options.fine_tuning if options.pretrain_epochs else 1.0)
         x, y = self.batches.source
-        history = chain.fit(
-            x,
-            y,
-            natural=False,
-            penalty=chain.log_prior if chain.has_priors else None,
-            rate=options.rate,
-            rates=[(network.parameters(), factor), (self._resting(chain.likelihood), _RESTS)],
-            **{**length, **self._common(score)},
-        )
+        with nullcontext() if factor else self.features.as_they_are():
+            history = chain.fit(
+                x,
+                y,
+                natural=False,
+                penalty=chain.log_prior if chain.has_priors else None,
+                rate=options.rate,
+                rates=[(network.parameters(), factor or 1.0), (self._resting(chain.likelihood), _RESTS)],
+                **{**length, **self._common(score)},
+            )
         self.settle()
         if not quiet and options.pretrain_epochs and len(found) > 1 and max(found[1:]) <= found[0]:
             warnings.warn(
