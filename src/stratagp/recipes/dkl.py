@@ -76,7 +76,9 @@ class DKLOptions(BatchOptions):
                 f"{self.grid_size} and axes={self.axes}: take fewer of either, or last='inducing'"
             )
         if not self.fine_tuning and not self.pretrain_epochs:
-            raise InputError("fine_tuning=0 keeps the network as it was trained alone: give pretrain_epochs of 1 or more")
+            raise InputError(
+                "fine_tuning=0 keeps the network as it was trained alone: give pretrain_epochs of 1 or more"
+            )
         if isinstance(self.network, nn.Module) and (self.spectral or self.dropout):
             raise InputError(
                 "dropout and spectral are for the networks of this library: add them to your own module instead"
@@ -263,7 +265,7 @@ class _Training:
     def _resting(self, likelihood: Likelihood) -> list[nn.Parameter]:
         """The noise, if it was learnt before."""
         noise = likelihood.noise_parameter
-        return [noise.raw] if self.knows_noise and noise is not None else []
+        return list(noise.parameters()) if self.knows_noise and noise is not None else []
 
     def _noise(self, likelihood: Likelihood) -> Parameter | None:
         """The noise, if rows that training does not see have a say in it."""
@@ -275,8 +277,9 @@ class _Training:
         noise = self._noise(likelihood)
         if noise is not None:
             before = noise.natural.detach().clone()
-            with torch.enable_grad():
-                maximise(lambda: log_density().sum() + likelihood.log_prior(), [noise.raw], tolerance=_NATS)
+            with torch.enable_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # a flat top is near enough
+                maximise(lambda: log_density().sum() + likelihood.log_prior(), list(noise.parameters()), tolerance=_NATS)
             noise.assign(torch.maximum(before, noise.natural.detach()))
         with torch.no_grad():
             return float(log_density().mean())
