@@ -279,7 +279,9 @@ class _Training:
             before = noise.natural.detach().clone()
             with torch.enable_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # a flat top is near enough
-                maximise(lambda: log_density().sum() + likelihood.log_prior(), list(noise.parameters()), tolerance=_NATS)
+                maximise(
+                    lambda: log_density().sum() + likelihood.log_prior(), list(noise.parameters()), tolerance=_NATS
+                )
             noise.assign(torch.maximum(before, noise.natural.detach()))
         with torch.no_grad():
             return float(log_density().mean())

@@ -164,7 +164,8 @@ class DRFRecipe(Recipe):
             "frequencies_after": options.frequencies_after,
             "hyperparameters_after": options.hyperparameters_after,
         }
-        histories = fit_drf(chain, *batches.source, **shares, **common, **batches.length())
+        x, y = batches.source
+        histories = fit_drf(chain, x, y, **shares, **common, **batches.length())
         no_bound = options.n_layers and options.frequencies_for(batches.are_few) == "var-fixed"
         if options.max_epochs is not None or not batches.are_few or no_bound:
             return histories
@@ -174,7 +175,7 @@ class DRFRecipe(Recipe):
             if histories[-1].ending != "finished":
                 return histories
             before = _level(histories[-1])
-            histories += fit_drf(chain, *batches.source, **later, **common, **batches.length(f"round {number}, "))
+            histories += fit_drf(chain, x, y, **later, **common, **batches.length(f"round {number}, "))
             gain = (_level(histories[-1]) - before) / len(batches.data)
             if gain < _GAIN:
                 return histories
