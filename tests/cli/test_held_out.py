@@ -46,12 +46,28 @@ def test_a_date_in_another_format_is_learnt_saved_and_predicted(call, call_json,
     frame = table(40).drop(columns="id")
     frame["sold"] = pd.date_range("2023-01-01", periods=40, freq="9D").strftime("%d.%m.%Y")
     frame.to_csv("t.csv", index=False)
-    said = call_json("fit", "t.csv", "-t", "price", "--no-report", "-o", "model")
-    assert said["rows"] == {"train": 32, "test": 8}
+    said = call_json("fit", "t.csv", "-t", "price", "--no-report", "--no-refit", "-o", "model")
+    assert said["rows"] == {"train": 32, "test": 8, "saved": 32}
     again = call_json("fit", "--config", "model/settings.toml", "-o", "again", "--no-report")
     assert again["metrics"] == said["metrics"]
     frame[-8:].to_csv("new.csv", index=False)
     assert call_json("evaluate", "model", "new.csv")["metrics"] == pytest.approx(said["metrics"])
+
+
+def test_folds_keep_groups_together(call_json, call, here):
+    """Rows of a town have one price: folds by rows know it, folds by towns do not."""
+    rng = np.random.default_rng(0)
+    level = rng.normal(size=12)
+    frame = pd.DataFrame({"town": np.repeat([f"t{i}" for i in range(12)], 5), "size": rng.normal(size=60)})
+    frame.assign(price=np.repeat(level, 5) + 0.01 * rng.normal(size=60)).to_csv("t.csv", index=False)
+    fit = ("fit", "t.csv", "-t", "price", "--model", "exact", "--no-report", "--folds", "3")
+    by_rows, by_towns = (
+        call_json(*fit, "-o", way[:3], "--split", way)["metrics"]["rmse"] for way in ("random", "groups:town")
+    )
+    assert by_rows < 0.2
+    assert by_towns > 0.5
+    assert "more than the 12 groups" in call(*fit[:-1], "13", "-o", "x", "--split", "groups:town", code=1).stderr
+    assert "--folds tests rows of all times" in call(*fit, "-o", "x", "--split", "time", code=1).stderr
 
 
 def test_numbers_with_marks_are_read_again_by_predict(call, call_json, here):

@@ -7,18 +7,20 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.datasets import make_friedman1
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 from stratagp import kernels as k
 from stratagp import likelihoods as lik
 from stratagp import positive
-from stratagp.errors import InputError
+from stratagp.errors import ConvergenceWarning, InputError
 from stratagp.estimators import DKLClassifier, DKLRegressor
 from stratagp.priors import Normal
 from stratagp.training.loop import History
 from tests.training_length import make_steps
 
+pytestmark = pytest.mark.filterwarnings("ignore:training of network and processes")  # toys are short
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, size=(500, 3))
 F = np.sin(3 * X[:, 0]) * X[:, 1]
@@ -185,6 +187,37 @@ def test_validation_keeps_the_best_state():
     densities = [dkl.log_density(X[60:], noise[60:]).mean() for dkl in (free, guarded)]
     assert densities[1] > densities[0]
     assert densities[1] > -2.0  # the noise itself has -1.42
+
+
+def test_intervals_are_honest_though_the_network_has_seen_all_rows():
+    """With the noise of the training rows 70 to 76 % of new targets lie inside, at 2.4 to 2.9 nats."""
+    x, y = make_friedman1(500, noise=1.0, random_state=0)
+    options = {"network": [32, 8], "pretrain_epochs": 150, "max_epochs": 100}
+    dkl = regressor(**options, validation=0.0).fit(x[:200], y[:200])
+    low, high = dkl.predict_interval(x[200:])
+    assert 0.88 < np.mean((low < y[200:]) & (y[200:] < high)) <= 1
+    assert dkl.log_density(x[200:], y[200:]).mean() > -2.2
+
+
+def test_a_training_that_is_thrown_away_is_told_of():
+    """Targets are noise, so the better a network knows its rows, the worse it predicts others."""
+    noise = np.random.default_rng(0).normal(size=500)
+    with pytest.warns(ConvergenceWarning, match="predicted the held-out rows worse than the network alone"):
+        dkl = regressor(pretrain_epochs=100, max_epochs=30, validation=0.3).fit(X[:200], noise[:200])
+    low, high = dkl.predict_interval(X[200:])
+    assert 0.9 < np.mean((low < noise[200:]) & (noise[200:] < high)) <= 1
+
+
+def test_a_network_may_stay_as_it_was_trained_alone():
+    """Processes of fixed features: the network that is left after one epoch of them is that after many."""
+    options = {"fine_tuning": 0.0, "dropout": 0.2, "pretrain_epochs": 20}
+    short, long = (regressor(**options, max_epochs=epochs).fit(X, Y) for epochs in (1, 30))
+    before, after = (dkl.model_.layer.layers[0].state_dict() for dkl in (short, long))
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert long.histories_[-1].values[-1] > short.histories_[-1].values[-1] + 100
+    assert all(p.requires_grad for p in long.model_.parameters())
+    with pytest.raises(InputError, match="fine_tuning=0 keeps the network"):
+        regressor(fine_tuning=0.0, pretrain_epochs=0).fit(X, Y)
 
 
 def test_the_evidence_and_the_table_of_hyperparameters():

@@ -8,10 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.stats import norm
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from stratagp import kernels as k
-from stratagp.errors import InputError
+from stratagp import likelihoods as lik
+from stratagp.errors import ConvergenceWarning, InputError
 from stratagp.estimators import (
     AutoGPClassifier,
     DRFClassifier,
@@ -68,6 +70,52 @@ def test_regression_of_columns(frequencies: str, n_layers: int) -> None:
     low, high = model.predict_interval(X, level=0.9)
     assert 0.8 < np.mean((low < Y) & (high > Y)) <= 1.0
     np.testing.assert_allclose(model.predict(X[:7]), model.predict(X)[:7], rtol=1e-9)
+
+
+@pytest.mark.parametrize("process", [False, True])
+def test_few_rows_are_trained_until_little_is_gained(process: bool) -> None:
+    """Targets are normal noise: intervals hold 95 % of it once training is over, 72 to 86 % before."""
+    noise = np.random.default_rng(1).normal(size=150)
+    own = {"n_layers": 0, "n_inducing": 15} if process else {"n_layers": 1}
+    make: Any = GPDRFRegressor if process else DRFRegressor
+    model = make(**small(max_epochs=None, rate=0.03, **own)).fit(X[:150], noise)
+    assert 2 <= len(model.histories_) < 8
+    low, high = model.predict_interval(X[150:])
+    assert 0.91 < np.mean(norm.cdf(high) - norm.cdf(low)) < 0.99
+
+
+def test_a_search_that_is_cut_short_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stratagp.recipes.drf._ROUNDS", 2)
+    with pytest.warns(ConvergenceWarning, match=r"steps gained .* nats a row: raise min_steps \(now 500\) or rate"):
+        model = DRFRegressor(**small(max_epochs=None, n_layers=1, rate=0.003)).fit(X, Y)
+    assert len(model.histories_) == 2
+
+
+def test_a_penalty_on_parameters_is_a_ridge() -> None:
+    """For one layer with fixed frequencies and noise, weights solve ((1 + n l2) I + φᵀφ/σ²) m = φᵀy/σ²."""
+    noise, l2 = 0.1, 0.05
+    fixed = {"frequencies": "prior-fixed", "hyperparameters_after": 1.0, "likelihood": lik.GaussianNoise(noise)}
+    options = {**small(n_layers=1, max_epochs=300, batch_size=300, rate=0.05), **fixed}
+    model = DRFRegressor(l2=l2, **options).fit(X, Y)
+    (layer,), data = model.model_.layer.sequence, model.fitted_.data
+    with torch.no_grad():
+        phi, y = layer.features(data.x), data.y.double()
+        precision = (1 + len(X) * l2) * torch.eye(phi.shape[1]).double() + phi.mT @ phi / noise
+        wanted = torch.linalg.solve(precision, phi.mT @ y / noise)
+        torch.testing.assert_close(layer.posterior.mean.double().mT, wanted, rtol=0, atol=0.02)
+
+
+def test_functions_may_have_priors_of_their_own() -> None:
+    """The first hidden function sees one column, the second the other: their lengthscales part."""
+    model = DRFRegressor(own_priors=True, **small(width=2, max_epochs=150)).fit(X, Y)
+    assert model.score(X, Y) > 0.9
+    scales = [kernel.lengthscale.detach() for kernel in model.kernel_]
+    assert len(scales) == 2
+    assert (scales[0] / scales[1]).log().abs().max() > 0.01
+    names = [row.name for row in model.hyperparameters_.rows]
+    assert sum("lengthscale" in name for name in names) == 2 * 2 + 4
+    with pytest.raises(InputError, match="own_priors is for layers of random features"):
+        GPDRFRegressor(own_priors=True, n_layers=0).fit(X, Y)
 
 
 def test_the_seed_decides() -> None:

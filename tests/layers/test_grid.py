@@ -184,7 +184,7 @@ def test_drawn_functions_follow_the_belief(axes, conditional):
 
 def test_functions_start_as_the_identity():
     layer = Grid(k.RBF(0.5).replicate(2), RegularGrid(-3.0, 3.0, 30), functions=2)
-    layer.start_as_identity(0.01)
+    layer.start_at_planes(torch.ones(layer.functions, 1), 0.01)
     x = 3 * points(20, 2)
     torch.testing.assert_close(layer(x).mean, x, rtol=0, atol=1e-6)
 

@@ -5,7 +5,7 @@ import torch
 
 from stratagp import kernels as k
 from stratagp.errors import InputError
-from stratagp.layers import Inducing, SideBySide
+from stratagp.layers import Inducing, RandomFeatures, SideBySide
 from stratagp.posteriors import MixturePosterior
 from stratagp.testing import check_layer
 
@@ -34,6 +34,15 @@ def test_values_are_put_side_by_side_and_costs_add():
 
 def test_it_is_a_layer():
     check_layer(SideBySide(*layers()), Z[:3], n_draws=250)
+
+
+def test_random_features_with_priors_of_their_own():
+    parts = [RandomFeatures(k.RBF(scale), 2, 1, 20, generator=torch.Generator().manual_seed(0)) for scale in (0.5, 2.0)]
+    both = SideBySide(*parts)
+    wanted = [part.features(Z) @ part.posterior.mean.double().mT for part in parts]
+    torch.testing.assert_close(both(Z).mean, torch.cat(wanted, 1))
+    torch.testing.assert_close(both.at_nodes(Z, 3).var, torch.cat([part(Z).var for part in parts], 1))
+    check_layer(both, Z[:3], n_draws=250)
 
 
 def test_what_it_refuses():

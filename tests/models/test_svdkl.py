@@ -57,6 +57,16 @@ def test_the_model_starts_as_the_network(last, tolerance):
     assert (gp.predict(x).mean - alone).abs().mean() < tolerance
 
 
+def test_grids_of_several_axes_start_as_the_network():
+    x, _ = rings()
+    features, head = parts(GaussianNoise(0.1), scores=1, functions=4)
+    with torch.no_grad():
+        alone = head.scores(features.eval()(x).double())
+        gp = svdkl(features, head, axes=2, grid_size=20)
+        found = gp.observed.scores(gp.marginals(x).mean.double())
+    torch.testing.assert_close(found, alone, rtol=0, atol=0.02 * alone.std().item())
+
+
 def test_products_of_features_and_regression():
     x, _ = rings()
     y = x[:, :1] * x[:, 1:]

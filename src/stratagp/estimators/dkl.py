@@ -65,7 +65,8 @@ class DKLRegressor(DeepKernels, DKLOptions, Regressor):
         kernel: a kernel of one feature, or of all with "inducing"; features have a standard deviation of one. An RBF
             where it is left out.
         grid_size: points of a grid along each axis; ``grid_size ** axes`` is at most 65,536.
-        axes: features that share a grid; more than one makes products, whose covariance has Kronecker factors.
+        axes: features that share a grid; more than one makes products, whose covariance has Kronecker factors. They
+            start from the network too: exactly for one score, by the leading direction of each grid for several.
         conditional: whether the variance that a grid does not tell of is added, which the paper leaves out.
         n_inducing: inducing points of ``last="inducing"``.
         likelihood: as in :class:`AutoGPRegressor`.
@@ -78,14 +79,16 @@ class DKLRegressor(DeepKernels, DKLOptions, Regressor):
         rate: the step of Adam for all but the network.
         network_rate: that for the network.
         fine_tuning: the factor of ``network_rate`` once the network has been trained alone; below one is the paper's
-            recipe.
+            recipe, and 0 keeps the network as it is then: its DNN+GP.
         weight_decay: how much the weight matrices of the network shrink with each step, as a multiple of its rate.
         dropout: the share of units that ready networks leave out in training.
         batch_norm: whether fully connected networks standardise their units over the batch.
         spectral: whether the layers of a ready network have a norm of one at most, so that features change no faster
             than inputs; there is no batch normalisation then.
         validation: a share of the rows to hold out; each step of training ends in the state with the best log
-            predictive density of them. Without them a deep kernel overfits, and is sure of what it does not know.
+            predictive density of them, and with no less noise than is best for them: residuals of rows that a network
+            has learnt from are too small. With 0 all rows are learnt from, after a first training that holds out a
+            tenth to find the noise; classes, and rows of a stream, have no such guard.
         patience: epochs to wait for a better one; at least 100 steps.
         standardise: "both" inputs (images by channel) and targets, "targets" or "none".
         missing: as in :class:`AutoGPRegressor`.

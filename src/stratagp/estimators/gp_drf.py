@@ -32,15 +32,18 @@ class FeatureLayers(Estimator, ABC):
 
     def _output_kernels(self) -> list[Kernel]:
         layer: Any = self.model_.layer
-        last: Any = layer.layers[-1] if isinstance(layer, Stack) else layer
-        return [last.kernel]
+        return _kernels_of(layer.layers[-1] if isinstance(layer, Stack) else layer)
 
     @property
     def kernel_(self) -> Any:
-        """The kernel of the first layer, with its learnt values; a list of them, if of views."""
+        """The kernel of the first layer, with its learnt values; a list, if its views or functions have their own."""
         layer: Any = self.model_.layer
-        layer = layer.layers[0] if isinstance(layer, Stack) else layer
-        return [part.kernel for part in layer.layers] if isinstance(layer, SideBySide) else layer.kernel
+        kernels = _kernels_of(layer.layers[0] if isinstance(layer, Stack) else layer)
+        return kernels if len(kernels) > 1 else kernels[0]
+
+
+def _kernels_of(layer: Any) -> list[Any]:
+    return [part.kernel for part in layer.layers] if isinstance(layer, SideBySide) else [layer.kernel]
 
 
 @dataclass(eq=False, repr=False)
@@ -57,16 +60,23 @@ class DRFRegressor(FeatureLayers, FeatureOptions, Regressor):
         width: functions of each layer but the last.
         n_features: frequencies of each layer.
         frequencies: "prior-fixed" (drawn once; lengthscales stretch them), "var-fixed" (learnt, with a belief about
-            each, by one draw of it) or "var-resampled" (learnt, drawn anew at each step).
+            each, by one draw of it: no bound, and few rows are learnt by heart) or "var-resampled" (learnt, drawn anew
+            at each step); "auto" takes the first where 100 epochs are fewer than ``min_steps``, else the second.
         draws: of frequencies, "independent", "orthogonal" or "quasi" (quasi-random).
         feed_forward: whether layers after the first see the columns too.
+        own_priors: whether each function of a layer has lengthscales and frequencies of its own instead of its layer's:
+            as many times the work as a layer has functions.
+        l2: a penalty on all parameters, ``½ l2 |θ|²`` for each row, of their free coordinates; 5e-4 in the paper of
+            GP-DRF, where divergences from the priors do the same work already.
         likelihood: as in :class:`AutoGPRegressor`.
         n_samples: of hidden values of each row, in training.
         prediction_samples: fixed samples of hidden values, and of frequencies that are resampled, that predictions
             average over. Left out, 64, and 256 with "var-resampled".
         frequencies_after, hyperparameters_after: the share of the training before learnt frequencies, and parameters of
             kernels and likelihood, move.
-        max_epochs: how often to go over the data, exactly. Left out, 100 times, and ``min_steps`` steps at least.
+        max_epochs: how often to go over the data, exactly. Left out, 100 times; where that makes fewer than
+            ``min_steps`` steps, that many, again and again until they gain less than 0.01 nats a row, eight times at
+            most, with a ``ConvergenceWarning`` if they still gain more. "var-fixed" trains once, as it has no end.
         min_steps: see ``max_epochs``.
         batch_size: rows of a step.
         rate: the step of Adam.
@@ -82,7 +92,7 @@ class DRFRegressor(FeatureLayers, FeatureOptions, Regressor):
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(-2, 2, size=(200, 1))
-    >>> drf = DRFRegressor(width=2, n_features=30, random_state=0).fit(X, np.sin(3 * X[:, 0]))
+    >>> drf = DRFRegressor(width=2, n_features=30, max_epochs=500, random_state=0).fit(X, np.sin(3 * X[:, 0]))
     >>> bool(drf.score(X, np.sin(3 * X[:, 0])) > 0.95)
     True
     """
@@ -102,7 +112,7 @@ class DRFClassifier(FeatureLayers, FeatureOptions, Classifier):
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(-1, 1, size=(200, 2))
-    >>> drf = DRFClassifier(width=2, n_features=30, random_state=0)
+    >>> drf = DRFClassifier(width=2, n_features=30, max_epochs=500, random_state=0)
     >>> drf.fit(X, np.where(X[:, 0] * X[:, 1] > 0, "same", "other")).predict([[0.5, 0.5], [0.5, -0.5]])
     array(['same', 'other'], dtype='<U5')
     """
@@ -131,7 +141,8 @@ class GPDRFRegressor(FeatureLayers, GPDRFOptions, Regressor):
             in :class:`DFGPRegressor`. In a data frame, ``view_kernels={"text": kernels.Spectrum(3)}`` names a column of
             objects, or of numbers or categories, that is a view of its own. The other columns are together one more
             view, which the name "columns" gives a kernel: ``{"text": kernels.Spectrum(3), "columns": kernels.RBF()}``.
-        layer_kernel, n_layers, width, n_features, frequencies, draws: of random features, as in :class:`DRFRegressor`;
+        layer_kernel, n_layers, width, n_features, frequencies, draws, own_priors: of random features, as in
+            :class:`DRFRegressor`;
             with ``n_layers=0`` the model is the sparse process itself, a process for each score whatever
             ``n_processes`` says, and without hidden values to sample.
         feed_forward: whether layers of random features after the first see the processes of the first layer too.
@@ -145,7 +156,7 @@ class GPDRFRegressor(FeatureLayers, GPDRFOptions, Regressor):
     >>> rng = np.random.default_rng(0)
     >>> words = ["".join(rng.choice(list("ab"), size=rng.integers(5, 15))) for _ in range(100)]
     >>> share = [word.count("aa") / len(word) for word in words]
-    >>> gp = GPDRFRegressor(k.Spectrum(2), n_processes=2, n_inducing=30, n_layers=1, random_state=0)
+    >>> gp = GPDRFRegressor(k.Spectrum(2), n_processes=2, n_inducing=30, n_layers=1, max_epochs=500, random_state=0)
     >>> bool(gp.fit(words, share).score(words, share) > 0.8)
     True
     """
@@ -168,7 +179,7 @@ class GPDRFClassifier(FeatureLayers, GPDRFOptions, Classifier):
     >>> from stratagp import kernels as k
     >>> rng = np.random.default_rng(0)
     >>> words = ["".join(rng.choice(list(letters), size=8)) for letters in ("abc", "bcd") * 40]
-    >>> gp = GPDRFClassifier(k.Spectrum(1), n_processes=2, n_inducing=20, n_layers=1, random_state=0)
+    >>> gp = GPDRFClassifier(k.Spectrum(1), n_processes=2, n_inducing=20, n_layers=1, max_epochs=500, random_state=0)
     >>> gp.fit(words, ["first", "second"] * 40).predict(["abcabca", "bcdd"])
     array(['first', 'second'], dtype='<U6')
     """

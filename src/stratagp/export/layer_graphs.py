@@ -55,12 +55,12 @@ class _InducingGraph(LayerGraph):
 
 
 class _SideBySideGraph(LayerGraph):
-    """Processes that see the same rows."""
+    """Processes or random features that see the same rows."""
 
     def __init__(self, layer: SideBySide) -> None:
         super().__init__()
         self.outputs = layer.functions
-        self.parts = nn.ModuleList(_InducingGraph(part, False) for part in layer.sequence)
+        self.parts = nn.ModuleList(layer_graph(part) for part in layer.sequence)
 
     def forward(self, x: Tensor) -> Gaussian:
         beliefs = [part(x) for part in self.parts]

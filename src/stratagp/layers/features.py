@@ -37,6 +37,7 @@ class Features(Layer):
 
     def __init__(self, network: nn.Module, outputs: int, bound: float | None = 3.0) -> None:
         super().__init__()
+        self._stays = False
         if bound is not None and not bound > 0:
             raise InputError(f"bound must be positive, or None for unbounded features, got {bound}")
         self.network, self.outputs, self.bound = network, outputs, bound
@@ -70,6 +71,23 @@ class Features(Layer):
         with _gathering(self):
             for first in range(chunks):
                 self(x[first::chunks])
+
+    def train(self, mode: bool = True) -> Features:
+        """Training mode, unless the features are to stay as they are (:meth:`as_they_are`)."""
+        return super().train(mode and not self._stays)
+
+    @contextmanager
+    def as_they_are(self) -> Iterator[None]:
+        """Within this context training leaves the features alone: no gradients, no dropout, no moments of a batch."""
+        free = [p for p in self.parameters() if p.requires_grad]
+        self._stays = True
+        self.eval().requires_grad_(False)
+        try:
+            yield
+        finally:
+            self._stays = False
+            for parameter in free:
+                parameter.requires_grad_(True)
 
     def kl(self) -> Float[Tensor, ""]:
         """Zero: the network is a point estimate."""

@@ -31,7 +31,7 @@ from stratagp.layers.base import CovarianceName, Layer, with_jitter
 from stratagp.linalg import cholesky
 from stratagp.linalg.cells import at_cells, cells_of, value_table, variance_table
 from stratagp.linalg.interpolation import RegularGrid, interpolate, product_weights
-from stratagp.linalg.kronecker import kron_matmul
+from stratagp.linalg.kronecker import kron_matmul, kron_triangular_solve
 from stratagp.linalg.toeplitz import toeplitz
 from stratagp.linalg.triangular import LEAST_VARIANCE
 from stratagp.posteriors import FullGaussian, KroneckerGaussian
@@ -113,14 +113,16 @@ class Grid(Layer):
         with torch.no_grad():
             return _Function(self, generator, n_features)
 
-    def start_as_identity(self, scale: float) -> None:
-        """Set each function of one column to that column, with whitened values of standard deviation ``scale``."""
+    def start_at_planes(self, slopes: Float[Tensor, "q d"], scale: float) -> None:
+        """Set each function to ``Σ_d slope_d x_d`` of its columns, with whitened values of this standard deviation."""
+        axes = len(self.grids)
         with torch.no_grad():
-            points = self.grids[0].points.to(self.posterior.mean.device)
-            whitened = torch.linalg.solve_triangular(self.factors()[0], points[:, None], upper=False).squeeze(-1)
-            self.posterior.mean.copy_(whitened.expand(self.posterior.shape))
-            eye = torch.eye(len(points), dtype=torch.float64)
-            self._posterior_scales()[0].copy_(scale * eye)
+            points = torch.cartesian_prod(*(grid.points for grid in self.grids)).reshape(-1, axes)
+            values = slopes.to(self.posterior.mean) @ points.to(self.posterior.mean).mT
+            whitened = kron_triangular_solve(self.factors(), values[..., None]).squeeze(-1)
+            self.posterior.mean.copy_(whitened)
+            for own in self._posterior_scales():
+                own.copy_(scale ** (1 / axes) * torch.eye(own.shape[-1], dtype=torch.float64))
 
     @property
     def functions(self) -> int:

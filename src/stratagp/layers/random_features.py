@@ -169,6 +169,11 @@ class RandomFeatures(Layer):
         return self.amplitude().to(x) * self._features(x, self.omega(normal).to(x))
 
     @property
+    def functions(self) -> int:
+        """The number of functions."""
+        return self.posterior.shape[0]
+
+    @property
     def is_rectified(self) -> bool:
         """Whether features are rectified projections (of an arc-cosine kernel) rather than waves."""
         return isinstance(self.kernel, ArcCosine)

@@ -15,6 +15,7 @@ from stratagp.errors import InputError
 from stratagp.layers.base import Belief, Layer
 from stratagp.layers.features import Features
 from stratagp.layers.random_features import RandomFeatures
+from stratagp.layers.side_by_side import SideBySide
 from stratagp.linalg.quasi_random import quasi_normal
 from stratagp.types import Gaussian, Mixture
 
@@ -112,7 +113,7 @@ class Stack(Layer):
 
     def _at_nodes(self, layer: Layer, x: Any) -> Belief:
         """The belief of a layer, without fresh randomness."""
-        return layer.at_nodes(x, self.n_nodes) if isinstance(layer, RandomFeatures) else layer(x)
+        return layer.at_nodes(x, self.n_nodes) if isinstance(layer, (RandomFeatures, SideBySide)) else layer(x)
 
     def _hidden(self, x: Any, propagate: str, noise: Noise, ask: Ask = _plainly) -> Any:
         def seen(layer: Layer, x: Any) -> Any:
@@ -144,7 +145,8 @@ class Stack(Layer):
     @property
     def is_uncertain(self) -> bool:
         """Whether the last layer sees distributions rather than values."""
-        resampled = any(isinstance(one, RandomFeatures) and one.frequencies == "var-resampled" for one in self.sequence)
+        parts = [part for part in self.modules() if isinstance(part, RandomFeatures)]
+        resampled = any(part.frequencies == "var-resampled" for part in parts)
         return resampled or not all(isinstance(layer, Features) for layer in self.sequence[:-1])
 
     @property

@@ -24,7 +24,7 @@ from torch import nn
 
 from stratagp.errors import InputError
 from stratagp.kernels import RBF, ArcCosine, Kernel
-from stratagp.layers import Inducing, RandomFeatures, SideBySide, Stack
+from stratagp.layers import Inducing, Layer, RandomFeatures, SideBySide, Stack
 from stratagp.likelihoods import Likelihood
 from stratagp.models.chain import Chain, table
 from stratagp.training.batches import Batches, BatchStream, Streamed, total_steps
@@ -48,6 +48,7 @@ def drf(
     draws: str = "independent",
     feed_forward: bool = True,
     n_samples: int = 10,
+    own_priors: bool = False,
     generator: torch.Generator | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Chain:
@@ -66,6 +67,7 @@ def drf(
             usually reaches the highest bound, "var-resampled" the lowest.
         feed_forward: whether layers after the first also see the points, which usually raises the bound a lot.
         n_samples: samples of hidden values per row in training.
+        own_priors: whether each function of a layer has a kernel and frequencies of its own, not those of its layer.
         generator: the source of frequencies and samples.
         dtype: the precision of batches.
 
@@ -78,7 +80,7 @@ def drf(
         raise InputError(f"layers must be at least 1, got {layers}")
     options = dict(n_features=n_features, frequencies=frequencies, draws=draws, n_samples=n_samples)
     widths = _widths(layers, width, likelihood.functions(outputs))
-    features = _layers(dim, widths, kernel, feed_forward, generator, options)
+    features = _layers(dim, widths, kernel, feed_forward, own_priors, generator, options)
     feed = 0 if feed_forward else None
     return Chain(Stack(*features, n_samples=n_samples, generator=generator, feed_from=feed), likelihood, dtype)
 
@@ -95,6 +97,7 @@ def gp_drf(
     draws: str = "independent",
     feed_forward: bool = True,
     n_samples: int = 10,
+    own_priors: bool = False,
     generator: torch.Generator | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Chain:
@@ -121,7 +124,8 @@ def gp_drf(
             raise InputError(f"with layers=0, first_layer must have the {functions} functions of the likelihood")
         return Chain(first_layer, likelihood, dtype)
     options = dict(n_features=n_features, frequencies=frequencies, draws=draws, n_samples=n_samples)
-    features = _layers(given, _widths(layers, width, functions), kernel, feed_forward, generator, options)
+    widths = _widths(layers, width, functions)
+    features = _layers(given, widths, kernel, feed_forward, own_priors, generator, options)
     feed = 1 if feed_forward else None
     stack = Stack(first_layer, *features, n_samples=n_samples, generator=generator, feed_from=feed)
     return Chain(stack, likelihood, dtype)
@@ -212,15 +216,19 @@ def _layers(
     widths: list[int],
     kernel: str | Kernel,
     feed_forward: bool,
+    own_priors: bool,
     generator: torch.Generator | None,
     options: dict[str, Any],
-) -> list[RandomFeatures]:
+) -> list[Layer]:
     """Layers of the given widths over ``dim`` columns."""
-    found: list[RandomFeatures] = []
+    found: list[Layer] = []
     for before, width in zip([0, *widths], widths, strict=False):
         columns = (before + dim * feed_forward) if found else dim
-        own = _kernel(kernel, columns)
-        found.append(RandomFeatures(own, columns, width, generator=generator, **options))
+        sizes = [1] * width if own_priors else [width]
+        parts = [
+            RandomFeatures(_kernel(kernel, columns), columns, size, generator=generator, **options) for size in sizes
+        ]
+        found.append(parts[0] if len(parts) == 1 else SideBySide(*parts))
     return found
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from stratagp.kernels import Kernel
-from stratagp.layers import Inducing, Layer, RandomFeatures, Stack
+from stratagp.layers import Inducing, Layer, RandomFeatures, SideBySide, Stack
 from stratagp.likelihoods import GPRN, Bernoulli, GaussianNoise, LaplaceNoise, Likelihood, Softmax, StudentT
 from stratagp.models.chain import Chain
 from stratagp.models.dfgp import principal_targets, start_at
@@ -96,9 +96,13 @@ def start_features(model: Chain, x: Float[Tensor, "n d"], targets: Float[Tensor,
     layers = model.layer.sequence if isinstance(model.layer, Stack) else [model.layer]
 
     def started(layer: Layer, h: Tensor) -> Tensor:
-        if isinstance(layer, RandomFeatures):
-            outputs = layer.posterior.shape[0]
-            _fit(layer, h, targets if layer is layers[-1] else principal_targets(h, outputs))
+        parts = layer.sequence if isinstance(layer, SideBySide) else [layer]
+        features = [part for part in parts if isinstance(part, RandomFeatures)]
+        if features:
+            widths = [part.functions for part in features]
+            wanted = targets if layer is layers[-1] else principal_targets(h, sum(widths))
+            for part, own in zip(features, wanted.split(widths, 1), strict=True):
+                _fit(part, h, own)
         belief = layer(h)
         assert isinstance(belief, Gaussian)
         return belief.mean if belief.mean.dim() == 2 else belief.mean.mean(0)

@@ -6,7 +6,8 @@ a likelihood; the variational bound trains everything together:
     h = network(x),    f_j = w(h_j)ᵀ u_j,    y ~ p(y | A f + b),        ℒ = Σₙ E log p(yₙ | A fₙ + b) − Σ_j KL_j.
 
 Training has two stages. First the network is trained alone, with ``A h + b`` as scores. Then the processes start as the
-identity, so that the whole equals the network, and everything is trained, the network with smaller steps. For
+identity, so that the whole equals the network, and everything is trained, the network with smaller steps. Where several
+features share a grid, the function of it starts as the plane of them that is nearest to their part of ``A h + b``. For
 comparison, the last layer may instead have inducing points in the space of all features: one process for each score,
 which starts as ``A h + b``.
 """
@@ -52,11 +53,11 @@ def svdkl(
 
     Arguments:
         features: the network; its bound is that of the grids.
-        head: the likelihood of mixed functions, as many as there are features or grids.
+        head: the likelihood of mixed functions, one for each feature, or for each grid. One for each feature is where
+            the processes start, also where several features share a grid.
         kernel: the initial covariance of each function, over one column; an RBF by default.
         grid_size: the number of grid points along each axis.
-        axes: features that share a grid: 1 for additive processes, as in the paper, more for products, which start at
-            the prior.
+        axes: features that share a grid: 1 for additive processes, as in the paper, more for products.
         conditional: whether to add the variance that a grid does not capture; the paper leaves it out.
         n_samples: samples per row in the bound; None for closed forms and quadrature.
         generator: the source of samples.
@@ -70,14 +71,15 @@ def svdkl(
         raise InputError("features must have a bound: a grid covers a bounded range")
     if features.outputs % axes:
         raise InputError(f"{features.outputs} features do not fill grids of {axes} axes: use a multiple of {axes}")
-    q = features.outputs // axes
-    if head.functions(1) != q:
-        raise InputError(f"head mixes {head.functions(1)} functions, but the features give {q}: make head mix {q}")
+    q, mixes = features.outputs // axes, head.functions(1)
+    if mixes not in (q, features.outputs):
+        raise InputError(f"head mixes {mixes} functions, but the features give {q}: make head mix {q}")
     start = RBF(1.0, variance=1.0) if kernel is None else copy.deepcopy(kernel)
     kernels = [copy.deepcopy(start).replicate(q) for _ in range(axes)]
     grid = Grid(kernels, [RegularGrid(-features.bound, features.bound, grid_size)] * axes, q, conditional=conditional)
-    if axes == 1:
-        grid.start_as_identity(_CERTAINTY)
+    if mixes == features.outputs:
+        head, slopes = _shared(head, axes)
+        grid.start_at_planes(slopes, _CERTAINTY)
     return Chain(Stack(features, grid), _observed(head, n_samples, generator), dtype)
 
 
@@ -151,6 +153,21 @@ def pretrain(
         return train(value, both, data, dtype=dtype, **options)
     finally:
         both.eval()
+
+
+def _shared(head: Mixed, axes: int) -> tuple[Mixed, Float[Tensor, "q d"]]:
+    """A head of one function for each grid, and the slopes of these functions along its axes, near ``A h + b``.
+
+    Of the columns of ``A`` for one grid it is the leading singular direction: all of them where there is one score.
+    """
+    weight = head.weight.detach()
+    blocks = weight.unflatten(1, (-1, axes)).movedim(1, 0)  # grids, scores, axes
+    left, size, right = torch.linalg.svd(blocks, full_matrices=False)
+    if axes == 1:
+        return head, torch.ones(len(blocks), 1).to(weight)
+    mixed = Mixed(head.given, len(weight), len(blocks))
+    mixed.set(weight=(left[..., 0] * size[:, :1]).mT, offset=head.offset)
+    return mixed.to(weight.device), right[:, 0]
 
 
 def _observed(likelihood: Likelihood, n_samples: int | None, generator: torch.Generator | None) -> Likelihood:

@@ -55,6 +55,17 @@ class Batches:
         """What training reads: the rows themselves, or the stream that they are a sample of."""
         return (self.data.x, self.data.y) if self.rows.stream is None else (self.rows.stream, None)
 
+    @property
+    def total(self) -> int:
+        """How many rows training sees."""
+        return len(self.data) if self.rows.stream is None else self.rows.total
+
+    @property
+    def are_few(self) -> bool:
+        """Whether the usual number of epochs makes fewer steps than ``min_steps``."""
+        count, settings = self.total, self.settings
+        return settings.usual_epochs * (count // min(settings.batch_size, count)) < settings.min_steps
+
     def length(self, what: str = "", epochs: int | None = None, usual: int | None = None) -> dict[str, Any]:
         """Batch size, epochs, patience and scores of a training.
 
@@ -62,7 +73,7 @@ class Batches:
             epochs: how many, where it is not the options that say.
             usual: how many at least, where neither says.
         """
-        count = len(self.data) if self.rows.stream is None else self.rows.total
+        count = self.total
         size, patience = min(self.settings.batch_size, count), self.settings.patience
         if patience is not None:
             patience = max(patience, -(-_LEAST_PATIENCE * size // count))

@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from stratagp.errors import InputError
+from stratagp.errors import ConvergenceWarning, InputError
 from stratagp.kernels import RBF, Kernel
 from stratagp.layers import Features
-from stratagp.likelihoods import Mixed
+from stratagp.likelihoods import Likelihood, Mixed
 from stratagp.models.chain import Chain
 from stratagp.models.feature_networks import count_features, make_network
 from stratagp.models.fitted_chain import ChainModel
 from stratagp.models.svdkl import inducing_dkl, pretrain, svdkl
+from stratagp.parameters import Parameter
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.batches import Batches, outputs_of, refuse_bad_targets, warn_of_rounding
 from stratagp.recipes.options import BatchOptions, NotNegative, Positive, Share, Whole, WholeOrZero, at_least
+from stratagp.training.lbfgs import maximise
 from stratagp.training.loop import History
 from stratagp.training.progress import log
+from stratagp.types import Gaussian
 
 _GRID_POINTS = 2**16  # of one grid, at most
 _SETTLE = 10_000  # rows that moments of features are taken of
 _SAMPLES = 20  # of a row in the bound, where scores are correlated and no closed form knows it
 _CHUNK = 4096  # held-out rows that the network sees at once
+_JUDGES = 10  # held-out rows that a noise can be learnt from
+_TRIAL, _MOST = 0.1, 0.25  # shares that a first training holds out where the options hold out none: usual, and most
+_NATS = 1e-2  # of all held-out rows: a noise is found once steps gain less
+_RESTS = 1e-9  # the factor of the rate of a noise that training does not learn
 
 
 @dataclass(eq=False, repr=False)
@@ -51,7 +60,7 @@ class DKLOptions(BatchOptions):
     batch_size: Annotated[int, at_least(2)] = 256
     rate: Positive = 0.01
     network_rate: Positive = 0.01
-    fine_tuning: Positive = 1.0
+    fine_tuning: NotNegative = 1.0
     weight_decay: NotNegative = 0.1
     dropout: Share = 0.0
     batch_norm: bool = True
@@ -66,6 +75,10 @@ class DKLOptions(BatchOptions):
                 f"grid_size ** axes must be at most {_GRID_POINTS}, the points of one grid, got grid_size="
                 f"{self.grid_size} and axes={self.axes}: take fewer of either, or last='inducing'"
             )
+        if not self.fine_tuning and not self.pretrain_epochs:
+            raise InputError(
+                "fine_tuning=0 keeps the network as it was trained alone: give pretrain_epochs of 1 or more"
+            )
         if isinstance(self.network, nn.Module) and (self.spectral or self.dropout):
             raise InputError(
                 "dropout and spectral are for the networks of this library: add them to your own module instead"
@@ -74,14 +87,40 @@ class DKLOptions(BatchOptions):
 
 @dataclass(frozen=True)
 class DKLRecipe(Recipe):
-    """Learn a network alone first, then the network and processes of its features together."""
+    """Learn a network alone first, then the network and processes of its features together.
+
+    The noise comes from held-out rows: on those that a network has learnt from, residuals are too small.
+
+    Arguments:
+        noise: of the targets, where it is known from a training that held rows out.
+    """
 
     options: DKLOptions
+    noise: Tensor | None = None
 
     def fit(self, rows: Rows, context: FitContext) -> ChainModel:
         """Put the model together, and train it in two steps."""
+        assert rows.likelihood is not None
+        noise, share = rows.likelihood.noise_parameter, max(_TRIAL, _JUDGES / len(rows.data))
+        learnt = noise is not None and noise.trainable
+        if self.options.validation or not learnt or rows.stream is not None or share > _MOST:
+            return self._fit(rows, context)
+        trial = self._with(validation=share)._fit(rows, context, is_trial=True)
+        if any(history.cut_short for history in trial.histories):
+            return trial
+        known = trial.chain.noise_parameter
+        assert known is not None
+        return self._with(known.natural.detach())._fit(rows, context)
+
+    def _with(self, noise: Tensor | None = None, **changed: Any) -> DKLRecipe:
+        options = copy.copy(self.options)
+        vars(options).update(changed)
+        return DKLRecipe(options, noise)
+
+    def _fit(self, rows: Rows, context: FitContext, is_trial: bool = False) -> ChainModel:
         options, likelihood, data = self.options, rows.likelihood, rows.data
         assert likelihood is not None
+        likelihood = copy.deepcopy(likelihood)
         if data.x.dim() == 2:
             warn_of_rounding(data.x, rows.columns, "standardise='both'")
         generator, outputs = context.generator(), outputs_of(rows, likelihood)
@@ -91,7 +130,9 @@ class DKLRecipe(Recipe):
         self._refuse_few(batches, len(data))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(context.seed)  # start values and dropout of the network
-            training = _Training(options, batches, self._features(rows), generator)
+            if self.noise is not None and likelihood.noise_parameter is not None:
+                likelihood.noise_parameter.assign(self.noise)
+            training = _Training(options, batches, self._features(rows), generator, self.noise is not None)
             head = Mixed(likelihood, likelihood.functions(outputs), training.features.outputs, generator)
             head.set(offset=likelihood.start(data.y))
             histories = [training.network_alone(head)] if options.pretrain_epochs else []
@@ -102,7 +143,7 @@ class DKLRecipe(Recipe):
                     histories[0].ending,
                 )
             else:
-                histories.append(training.all_together(chain))
+                histories.append(training.all_together(chain, quiet=is_trial))
         if data.x.dim() == 2:
             _predict_in_double(chain, training.features, batches.data.x[:2].to(context.device))
         return ChainModel(chain, batches.data, histories)
@@ -136,9 +177,6 @@ class DKLRecipe(Recipe):
             return inducing_dkl(features, head, x, kernel, options.n_inducing, samples, generator)
         if samples is None and options.n_samples == "auto" and not head.by_marginals():
             samples = _SAMPLES
-        if options.axes > 1:  # the network was trained by scores of all features: products mix fewer functions, anew
-            mixed = Mixed(head.given, len(head.offset), features.outputs // options.axes, generator)
-            head = mixed.set(offset=head.offset)
         return svdkl(
             features,
             head,
@@ -159,6 +197,7 @@ class _Training:
     batches: Batches
     features: Features
     generator: torch.Generator
+    knows_noise: bool = False
 
     def network_alone(self, head: Mixed) -> History:
         """The network, through linear scores of its features."""
@@ -169,44 +208,88 @@ class _Training:
         def score() -> float:
             features.eval()
             with torch.no_grad():
-                pairs = zip(test.x.to(device).split(_CHUNK), test.y.to(device).split(_CHUNK), strict=True)
-                fits = [head.log_prob(y, features(x).double()).sum() for x, y in pairs]
+                h = torch.cat([features(x) for x in test.x.to(device).split(_CHUNK)]).double()
             features.train()
-            return float(sum(fits)) / len(test)
+            y = test.y.to(device)
+            return self._score(head, lambda: head.log_prob(y, h))
 
         asked = options.pretrain_epochs if options.max_epochs is not None else None
         length = self.batches.length("the network alone, ", asked, options.pretrain_epochs)
-        rates = [(head.parameters(), options.rate / options.network_rate)]
+        resting = self._resting(head)
+        others = [p for p in head.parameters() if all(p is not own for own in resting)]
+        rates = [(others, options.rate / options.network_rate), (resting, _RESTS)]
         x, y = self.batches.source
         common = {**length, **self._common(score)}
         history = pretrain(features, head, x, y, rate=options.network_rate, rates=rates, **common)
         self.settle()
         return history
 
-    def all_together(self, chain: Chain) -> History:
-        """Everything; the steps of the network are multiplied by ``fine_tuning`` where it was trained before."""
-        options, network = self.options, self.features.network
-        score = self.batches.score(chain)
+    def all_together(self, chain: Chain, quiet: bool = False) -> History:
+        """Everything; the network takes ``fine_tuning`` times its steps where it was trained before, at 0 none."""
+        options, network, test = self.options, self.features.network, self.batches.test
+        found: list[float] = []
+
+        def score() -> float:
+            if self._noise(chain.likelihood) is None:
+                found.append(float(chain.log_predictive(test.x, test.y).double().mean()))
+            else:
+                belief = chain.marginals(test.x)
+                belief, y = Gaussian(belief.mean.double(), belief.var.double()), test.y.to(belief.mean.device)
+                found.append(self._score(chain.observed, lambda: chain.observed.log_predictive(y, belief)))
+            return found[-1]
+
         length = self.batches.length("all together, ")
         factor = options.network_rate / options.rate * (options.fine_tuning if options.pretrain_epochs else 1.0)
         x, y = self.batches.source
-        history = chain.fit(
-            x,
-            y,
-            natural=False,
-            penalty=chain.log_prior if chain.has_priors else None,
-            rate=options.rate,
-            rates=[(network.parameters(), factor)],
-            **{**length, **self._common(score)},
-        )
+        with nullcontext() if factor else self.features.as_they_are():
+            history = chain.fit(
+                x,
+                y,
+                natural=False,
+                penalty=chain.log_prior if chain.has_priors else None,
+                rate=options.rate,
+                rates=[(network.parameters(), factor or 1.0), (self._resting(chain.likelihood), _RESTS)],
+                **{**length, **self._common(score)},
+            )
         self.settle()
+        if not quiet and options.pretrain_epochs and len(found) > 1 and max(found[1:]) <= found[0]:
+            warnings.warn(
+                "training of network and processes together predicted the held-out rows worse than the network alone, "
+                "which is kept: hold out more rows (validation=0.2), take fewer or smaller layers (network=[32, 8]), "
+                "or GPRegressor and GPClassifier where rows are few",
+                ConvergenceWarning,
+                stacklevel=6,
+            )
         return history
 
-    def _common(self, score: Callable[[], float] | None) -> dict[str, Any]:
+    def _resting(self, likelihood: Likelihood) -> list[nn.Parameter]:
+        """The noise, if it was learnt before."""
+        noise = likelihood.noise_parameter
+        return list(noise.parameters()) if self.knows_noise and noise is not None else []
+
+    def _noise(self, likelihood: Likelihood) -> Parameter | None:
+        """The noise, if rows that training does not see have a say in it."""
+        noise = likelihood.noise_parameter
+        return noise if noise is not None and noise.trainable and len(self.batches.test) >= _JUDGES else None
+
+    def _score(self, likelihood: Likelihood, log_density: Callable[[], Tensor]) -> float:
+        """The mean log density of the held-out rows, with no less noise than is best for them."""
+        noise = self._noise(likelihood)
+        if noise is not None:
+            before = noise.natural.detach().clone()
+            with torch.enable_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # a flat top is near enough
+                maximise(
+                    lambda: log_density().sum() + likelihood.log_prior(), list(noise.parameters()), tolerance=_NATS
+                )
+            noise.assign(torch.maximum(before, noise.natural.detach()))
+        with torch.no_grad():
+            return float(log_density().mean())
+
+    def _common(self, score: Callable[[], float]) -> dict[str, Any]:
         """What both steps share."""
 
         def settled() -> float:
-            assert score is not None
             self.settle()
             return score()
 
