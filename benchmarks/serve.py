@@ -122,7 +122,9 @@ def prepare(folder: Path) -> Path:
     """A model, new rows, and what ``stratagp predict`` says of them."""
     table(1000, 0).to_csv(folder / "old.csv", index=False)
     table(DIFFERENT, 1).drop(columns="y").to_csv(folder / "new.csv", index=False)
-    stratagp("fit", folder / "old.csv", "-t", "y", "-o", folder / "model", "--model", "exact", "--no-report", "--test", 0)
+    stratagp(
+        "fit", folder / "old.csv", "-t", "y", "-o", folder / "model", "--model", "exact", "--no-report", "--test", 0
+    )
     stratagp("predict", folder / "model", folder / "new.csv", "-o", folder / "expected.csv")
     return folder / "model"
 

@@ -98,7 +98,7 @@ def test_classes_truths_whole_numbers_dates_and_gaps(call, call_json, here):
     for name in ("p(False)", "p(True)"):
         assert [each[name] for each in found] == pytest.approx(expected[name], rel=1e-12)
         assert answers(rows[3:4], wanted(rows[3:4]))[0][name] == pytest.approx(expected[name][3], rel=1e-9)
-    assert about(learnt)["classes"] == [False, True]
+    assert about(learnt)["classes"] == ["False", "True"]
     assert about(learnt)["gaps"] is True
     with pytest.raises(InputError, match="quantiles are those of numbers"):
         answers(rows, wanted(rows, quantiles=(0.5,)))
@@ -111,10 +111,9 @@ def test_classes_truths_whole_numbers_dates_and_gaps(call, call_json, here):
         ({"sise": 1, "town": "Oslo"}, "did you mean 'sise' for 'size'"),
         ({"size": None, "town": "Oslo"}, "no value in column 'size', row 1"),
         ({"size": "big", "town": "Oslo"}, "'big' in column 'size', row 1: expected a number"),
-        ({"size": 10**400, "town": "Oslo"}, "inf in column 'size', row 1: expected a number"),
+        ({"size": 10**400, "town": "Oslo"}, r"inf\) in column 'size', row 1: expected a number"),
         ({"size": [1], "town": "Oslo"}, "a list in column 'size', row 1: give one value"),
         ({"size": 1, "town": {}}, "an object in column 'town', row 1: give one value"),
-        ({"size": 1, "town": "\ud800"}, "the category '\\\\ud800' in column 'town', row 1"),
         ({}, "the request has no column 'size', 'town'"),
     ],
 )
@@ -146,7 +145,7 @@ def test_the_page_in_a_browser(houses, tmp_path, dark):
             "rgb(20, 24, 29)" if dark else "rgb(255, 255, 255)"
         )
         kinds = "return [...document.forms[0].elements].map((e) => [e.type, e.required, e.labels.length])"
-        assert script(run, kinds) == [["number", True, 1], ["select-one", True, 1], ["submit", False, 0]]
+        assert script(run, kinds) == [["number", True, 1], ["select-one", True, 1], ["submit", None, 0]]
         size, town, button = (element(run, each) for each in ("input", "select", "button"))
         run(f"element/{button}/click", {})
         assert script(run, "return document.getElementById('found').hidden") is True  # the browser wants values
@@ -171,7 +170,7 @@ def browser(folder, dark):
     """``run(command, body)`` of a new browser, by the protocol of chromedriver."""
     with subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, text=True) as driver:
         try:
-            line = next(each for each in driver.stdout if "on port" in each)
+            line = next(each for each in driver.stdout if "successfully on port" in each)
             base = f"http://127.0.0.1:{line.rsplit(' ', 1)[1].strip().strip('.')}/session"
             theme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
             flags = [*FLAGS.split(), f"--user-data-dir={folder / 'profile'}", "--window-size=500,900", theme]

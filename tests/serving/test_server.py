@@ -46,7 +46,9 @@ def ask(server, path="/predict", body=None, method=None, connection=None, **head
     content = answer.read()
     if connection is None:
         own.close()
-    return answer.status, json.loads(content) if content and answer.getheader("Content-Type")[-4:] == "json" else content
+    return answer.status, json.loads(content) if content and answer.getheader("Content-Type")[
+        -4:
+    ] == "json" else content
 
 
 def spoken(server, text):
@@ -97,6 +99,7 @@ def test_a_bad_row_and_a_broken_model_spoil_no_other_request(server):
         (400, "/predict", b"[" * 1999, "the body is not JSON"),
         (400, "/predict", b'{"rows": [{"x": NaN}]}', "NaN is no number of JSON: use null"),
         (400, "/predict", b'\xff', "the body is not JSON"),
+        (400, "/predict", b'{"rows": [{"x": "\\ud800"}]}', "the body is not JSON: 'utf-8' codec can't encode"),
         (400, "/predict", b"[]", "the body must be an object with rows"),
         (400, "/predict", {"rows": []}, "the body must be an object with rows"),
         (400, "/predict", {"rows": [{"x": 1}, 7]}, "row 2 must be an object"),
@@ -161,6 +164,7 @@ def test_running_requests_are_finished_and_silent_connections_closed():
         assert server.finish(5)
         assert running.result()[1]["predictions"][0]["mean"] == 8
     assert silent.sock.recv(1) == b""
+    silent.close()
     assert server.health()["status"] == "stopping"
     assert server.predicted == 1
     with pytest.raises(ConnectionRefusedError):

@@ -115,7 +115,7 @@ class Server(socketserver.ThreadingTCPServer):
         end = time.monotonic() + timeout
         while self._open and time.monotonic() < end:
             for handler in list(self._open):
-                if handler.phase == "silent":
+                if handler.phase in ("silent", "parting"):
                     handler.end()
             with self._changed:
                 self._changed.wait(0.05)
@@ -166,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "stratagp", ""
     disable_nagle_algorithm = True  # else an answer waits 40 ms for the client's acknowledgement
     wbufsize = 65536
-    phase, since = "silent", 0.0  # silent, reading, waiting (for the model) or writing; since when
+    phase, since = "silent", 0.0  # or reading, waiting (for the model), writing, parting; since when
 
     def setup(self) -> None:
         super().setup()
@@ -263,6 +263,8 @@ class _Handler(BaseHTTPRequestHandler):
         """The rows of a request, and what is wanted of them."""
         try:
             asked = json.loads(body, parse_constant=_no_number)
+            if b"\\ud" in body.lower():  # half a letter, as JSON can write it, is no text to anybody else
+                json.dumps(asked, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
             raise _Refused(400, f"the body is not JSON: {error}") from None
         if not isinstance(asked, dict) or not isinstance(asked.get("rows"), list) or not asked["rows"]:
@@ -302,7 +304,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _say(self, status: int, why: str, more: Mapping[str, str] | None = None) -> None:
         self._send(status, _as_json({"error": why}), more=more)
         if self.close_connection:  # let the client read this before the connection is reset for what it still sends
-            self._enter("reading")
+            self._enter("parting")
             with contextlib.suppress(OSError):
                 self.wfile.flush()
                 self.connection.shutdown(socket.SHUT_WR)

@@ -34,9 +34,7 @@ _QUIET = Console(silent=True)
               help="The most rows of a request.")  # fmt: skip
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True, metavar="SECONDS",
               help="How long a request may take to arrive, and again to be answered.")  # fmt: skip
-def command(
-    console: Console, model: str, port: int, host: str, max_bytes: int, max_rows: int, timeout: float
-) -> None:
+def command(console: Console, model: str, port: int, host: str, max_bytes: int, max_rows: int, timeout: float) -> None:
     """Predict rows that other programs send, as JSON over HTTP.
 
     \b
