@@ -35,12 +35,12 @@ _QUIET = Console(silent=True)
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True, metavar="SECONDS",
               help="How long a request may take to arrive, and again to be answered.")  # fmt: skip
 def command(console: Console, model: str, port: int, host: str, max_bytes: int, max_rows: int, timeout: float) -> None:
-    """Predict rows that other programs send, as JSON over HTTP.
+    """Predict rows that other programs send over HTTP.
 
     \b
     curl localhost:8000/predict -d '{"rows": [{"size": 3.2, "town": "Oslo"}]}'
 
-    Answers are those of stratagp predict. GET /model tells which columns the rows need, GET /health
+    Rows and answers are JSON; answers are those of stratagp predict. GET /model tells which columns the rows need, GET /health
     whether the server works, and / is a page to try rows by hand. There is no password and no
     encryption. Ctrl-C and SIGTERM let running requests finish.
     """
