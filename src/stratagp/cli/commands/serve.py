@@ -40,9 +40,9 @@ def command(console: Console, model: str, port: int, host: str, max_bytes: int, 
     \b
     curl localhost:8000/predict -d '{"rows": [{"size": 3.2, "town": "Oslo"}]}'
 
-    Rows and answers are JSON; answers are those of stratagp predict. GET /model tells which columns the rows need, GET /health
-    whether the server works, and / is a page to try rows by hand. There is no password and no
-    encryption. Ctrl-C and SIGTERM let running requests finish.
+    Rows and answers are JSON; answers are those of stratagp predict. GET /model tells which columns the
+    rows need, GET /health whether the server works, and / is a page to try rows by hand. There is no
+    password and no encryption. Ctrl-C and SIGTERM let running requests finish.
     """
     learnt = open_model(model)
     try:
