@@ -24,6 +24,7 @@ COMMANDS = {  # headings of the help, with commands and what they do; each but c
         "fit": "Learn to predict a column of FILE from the others.",
         "predict": "Predict the rows of FILE.",
         "evaluate": "Compare predictions for FILE with its target.",
+        "serve": "Predict rows that other programs send over HTTP.",
     },
     "Look at models": {
         "report": "Write the report about a model again, or about other rows.",
