@@ -296,7 +296,7 @@ def _as_kind(values: Any, column: Field, where: str) -> Any:
     if bad.any():
         first = int(np.flatnonzero(bad)[0])
         raise InputError(
-            f"{where} has {values.iloc[first]!r} in column {column.name!r}, row {values.index[first]}: expected "
+            f"{where} has {values.iloc[[first]].tolist()[0]!r} in column {column.name!r}, row {values.index[first]}: expected "
             f"a {wanted} (bad in {int(bad.sum())} of {len(bad)} rows)"
         )
     return found
