@@ -11,7 +11,7 @@ from scipy.stats import lognorm, skew
 import stratagp
 from stratagp.cli.output import Console
 from stratagp.cli.settings import Settings
-from stratagp.cli.target import check_target, is_skewed
+from stratagp.cli.target import check_target, find_task, is_skewed
 from tests.cli.conftest import table
 
 QUICK = ("--no-report", "--test", "0", "-o", "model")
@@ -167,3 +167,14 @@ def test_a_likelihood_takes_the_model_that_learns_it(call, call_json, here):
 def test_likelihoods_that_cannot_be_learnt(call, here, options, message):
     pd.DataFrame({"x": np.arange(20.0) ** 2, "y": np.arange(20) + 0.5}).to_csv("t.csv", index=False)
     assert message in call("fit", "t.csv", "-t", "y", "--likelihood", *options, code=1).stderr
+
+
+def test_counts_are_numbers_and_codes_are_classes():
+    """Rarer and rarer from 0 up: counts; equally many of each, or few of them: codes."""
+    rng = np.random.default_rng(0)
+    counts = pd.Series(np.minimum(rng.poisson(0.8, 600), 9), name="visits")
+    task, why = find_task(counts, "auto")
+    assert task == "regression"
+    assert "counts" in why
+    for codes in (rng.integers(0, 10, 600), rng.binomial(1, 0.2, 600), rng.choice(3, 600, p=[0.7, 0.2, 0.1])):
+        assert find_task(pd.Series(codes), "auto")[0] == "classification"

@@ -176,6 +176,15 @@ def test_partial_dependence_on_a_date():
     assert PlotData(objects).grid(1, 2).astype("datetime64[D]").astype(str).tolist() == ["2024-01-01", "2024-02-29"]
 
 
+def test_codes_of_digits_stay_categories():
+    codes = pd.DataFrame({"zip": np.tile(["01067", "80331", "99084"], 20), "age": FRAME["age"]})
+    gp = GPRegressor(max_iterations=0).fit(codes, Y)
+    assert PlotData(codes, gp).levels(0) == ["01067", "80331", "99084"]
+    ax = plotting.partial_dependence(gp, codes, "zip")
+    expected = [gp.predict(codes.assign(zip=code)).mean() for code in ("01067", "80331", "99084")]
+    assert ax.containers[0][0].get_ydata() == pytest.approx(expected)
+
+
 def test_categories_of_pandas_stay_categories():
     frame = FRAME.assign(town=FRAME.town.astype("category"))
     gp = GPClassifier(max_iterations=0).fit(frame, Y > 3)

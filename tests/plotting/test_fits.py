@@ -162,12 +162,3 @@ def test_errors_say_what_to_give(gp, gp3):
     for call, message in cases:
         with pytest.raises(InputError, match=message):
             call()
-
-
-def test_without_matplotlib_the_message_tells_the_remedy(gp, monkeypatch):
-    def missing(name):
-        raise ImportError(name)
-
-    monkeypatch.setattr("stratagp.plotting.style.importlib.import_module", missing)
-    with pytest.raises(InputError, match=r"pip install 'stratagp\[plot\]'"):
-        plotting.fit_1d(gp, X)

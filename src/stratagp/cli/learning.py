@@ -22,6 +22,7 @@ from stratagp.cli.table import DataFrame, Series
 from stratagp.errors import StrataGPError
 
 _AGAIN = 0.3  # of the time of a fit, which a second one takes that goes on from the first
+_ENOUGH = 0.6  # of its time limit, below which a stack has tried all of its candidates
 _TESTING = 0.2  # of a time limit, for the test and the report
 _MANY_CLASSES = 20_000  # rows of classes from which a limit of time asks for mini-batches
 _TIMED = 400  # rows whose prediction is timed
@@ -97,7 +98,8 @@ def learn(ready: Prepared, settings: Settings, console: Console, clock: Clock) -
     found, settings = _learnt(ready, settings, tests, console, clock)
     same = np.concatenate([each.X_test.index for each in tests])  # rows that the model can answer too
     found = found._replace(others={name: each.of_rows(same) for name, each in others.items()})
-    return replace(_kept(found, ready, settings, tests, console, clock), hint=_to_try(ready, asked))
+    hint = _to_try(ready, asked, found.again / _AGAIN)
+    return replace(_kept(found, ready, settings, tests, console, clock), hint=hint)
 
 
 def _others(tests: Sequence[Parts], ready: Prepared, settings: Settings, console: Console) -> dict[str, Said]:
@@ -200,7 +202,8 @@ def _learnt(
                 said.append(tested(model, as_inputs(parts.X_test, ready.choice), parts.y_test, ready.task, console))
             except KeyboardInterrupt:
                 return Learnt(models[:1], None, {}, stopped=True), settings
-            pace = (time.perf_counter() - began) / len(parts.y_test)
+            took = time.perf_counter() - began
+            pace = _pace(model, parts, ready) if len(parts.y_test) < _TIMED else took / len(parts.y_test)
     known = [each for each in said if each is not None]
     joined = Said.joined(known) if known and len(known) == len(tests) else None
     return Learnt(models, joined, {}, (_AGAIN if ready.choice.goes_on else 1.2) * seconds, pace), settings
@@ -218,10 +221,10 @@ def _fitted(model: Any, parts: Parts, choice: Choice, settings: Settings, number
 
 def _pace(model: Any, parts: Parts, ready: Prepared) -> float:
     """Seconds that the prediction of a row takes."""
-    few = parts.tested_by(_TIMED, 0)
-    X, start = as_inputs(few.X_test, ready.choice), time.perf_counter()
-    tested(model, X, few.y_test, ready.task, Console(silent=True))
-    return max(time.perf_counter() - start, 1e-9) / len(few.y_test)
+    chosen = np.resize(np.arange(len(parts.y_test)), _TIMED)  # few rows tell what a call takes, not what a row does
+    X, start = as_inputs(parts.X_test.iloc[chosen], ready.choice), time.perf_counter()
+    tested(model, X, parts.y_test[chosen], ready.task, Console(silent=True))
+    return max(time.perf_counter() - start, 1e-9) / _TIMED
 
 
 def _checkpoint(settings: Settings, number: int | str) -> dict[str, Any]:
@@ -310,8 +313,10 @@ def _in_a_line(found: Learnt, tests: list[Parts], folds: bool, rows: int, why: s
     return f"{by}; saved: " + (f"the same model ({why})" if why else f"the model learnt again from all {rows:,} rows")
 
 
-def _to_try(ready: Prepared, asked: Settings) -> str:
-    """What may help where a baseline is better."""
+def _to_try(ready: Prepared, asked: Settings, seconds: float) -> str:
+    """What may help where a baseline is better; ``seconds`` are those of the fit."""
+    if ready.choice.stacked and seconds < _ENOUGH * limit_of(asked, len(ready.parts.y)):
+        return "use the baseline: every candidate had the time that it asked for"
     if ready.choice.stacked:
         return f"try --time-limit {5 * limit_of(asked, len(ready.parts.y)):g}, or use the baseline"
     given = [name for name in ("kernel", "log", "likelihood") if getattr(asked, name)]

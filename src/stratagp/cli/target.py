@@ -14,6 +14,8 @@ from stratagp.errors import InputError
 
 TASKS = ("regression", "classification")
 _CODES = 10  # up to so many whole numbers in a row may be codes of classes
+_LEAST_COUNTS = 5  # different counts
+_FALLING, _RARE = 0.7, 0.1  # steps to a rarer count; the rarest beside the most frequent
 _SKEWED = 1.0  # the skewness of positive numbers above which Gaussian intervals go far below zero
 
 
@@ -38,6 +40,9 @@ def find_task(values: Series, asked: str) -> tuple[str, str]:
     distinct = np.unique(present.to_numpy()) if kind in "iuf" else None
     if distinct is None:
         return "classification", f"the target has {present.nunique()} different texts"
+    if _are_counts(present):
+        why = "the target holds counts: the larger, the rarer; --task classification takes them as classes"
+        return "regression", why
     without_gaps = np.array_equal(distinct, distinct[0] + np.arange(len(distinct)))
     codes = _are_codes(present) and (without_gaps or stratagp.data.identifiers.is_class(str(values.name)))
     if len(distinct) == 2 or (codes and distinct[0] in (0, 1)):
@@ -50,6 +55,16 @@ def _are_codes(present: Series) -> bool:
     distinct = np.unique(present.to_numpy())
     whole = np.array_equal(distinct, np.round(distinct))
     return whole and len(distinct) <= _CODES and len(present) > 2 * len(distinct)
+
+
+def _are_counts(present: Series) -> bool:
+    """Whether whole numbers start at 0 and become rarer and rarer, as counts of events do and codes do not."""
+    values, counts = np.unique(present.to_numpy(), return_counts=True)
+    if len(values) < _LEAST_COUNTS or values[0] != 0 or not np.array_equal(values, np.round(values)):
+        return False
+    after = counts[int(counts.argmax()) :]
+    falls = np.mean(np.diff(after) <= 0) if len(after) > 1 else 0.0
+    return bool(counts.argmax() <= 1 and falls >= _FALLING and counts[-1] <= _RARE * counts.max())
 
 
 def check_target(values: Series, task: str, settings: Settings, console: Console) -> None:

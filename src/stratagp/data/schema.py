@@ -295,9 +295,10 @@ def _as_kind(values: Any, column: Field, where: str) -> Any:
     bad = found.isna() & values.notna() if column.kind == "date" else np.isinf(found) | (found.isna() & values.notna())
     if bad.any():
         first = int(np.flatnonzero(bad)[0])
+        shown = values.iloc[[first]].tolist()[0]
         raise InputError(
-            f"{where} has {values.iloc[[first]].tolist()[0]!r} in column {column.name!r}, row {values.index[first]}: expected "
-            f"a {wanted} (bad in {int(bad.sum())} of {len(bad)} rows)"
+            f"{where} has {shown!r} in column {column.name!r}, row {values.index[first]}: expected a {wanted} "
+            f"(bad in {int(bad.sum())} of {len(bad)} rows)"
         )
     return found
 

@@ -21,7 +21,7 @@ from stratagp.recipes.options import Missing, Positive
 from stratagp.recipes.stack import StackRecipe
 from stratagp.training import HyperparameterTable
 
-_CLEAR = 0.6  # of the weight: one member speaks almost alone
+_CLEAR = 0.85  # of the weight: one member speaks almost alone
 
 
 class Stacked:

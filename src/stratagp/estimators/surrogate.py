@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from stratagp.data.dates import waves
 from stratagp.data.tables import is_frame
 from stratagp.errors import InputError
 from stratagp.estimators.inputs.base import RowsLike
@@ -215,7 +216,9 @@ def _encoded(gp: Regressor, column: int, values: list[Any]) -> tuple[list[int], 
     index = [j for j, source in enumerate(gp.inputs_.source) if source == column]
     encoder = gp.inputs_.encoder
     if encoder is None or not encoder.is_categorical[column]:
-        numbers = torch.from_numpy(as_array(values, "grid"))[:, None]
+        given = as_array(values, "grid")
+        parts = () if encoder is None else encoder.date_parts.get(_names(gp)[column], ())
+        numbers = torch.from_numpy(np.column_stack([given, waves(given, parts)]))
     else:
         known = list(encoder.categories[_names(gp)[column]])
         unseen = [value for value in values if value not in known]

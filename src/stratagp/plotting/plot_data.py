@@ -54,6 +54,8 @@ class PlotData:
             known = [value for value in values if not is_missing(value)]
             if known and all(isinstance(value, datetime.date) for value in known):
                 return np.array([_moment(value) for value in values])
+            if any(isinstance(value, str) for value in known):  # codes of digits are no numbers
+                return np.asarray(values)
             try:
                 return values.astype(float)
             except (TypeError, ValueError):

@@ -67,6 +67,17 @@ def seconds_of(way: str, n: int, columns: int) -> float:
     return _SECONDS[way](n / 1000, columns)
 
 
+def seconds_of_classes(n: int, n_classes: int) -> float:
+    """Seconds that Vecchia's processes of classes take, one for each of more than two; 0 for Laplace's method.
+
+    >>> seconds_of_classes(10_000, 7), seconds_of_classes(1000, 2)
+    (385.0, 0.0)
+    """
+    if _latent_values(n, n_classes) <= LAPLACE_ROWS:
+        return 0.0
+    return (n_classes if n_classes > 2 else 1) * (25 + 0.003 * n)
+
+
 def in_about(way: str, n: int, columns: int) -> str:
     """How long a fit with defaults took that was measured on two cores; empty where none was.
 

@@ -22,13 +22,14 @@ from stratagp.predictive import Classes, Predictive, narrowed
 from stratagp.recipes import candidates
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.candidates import Candidate
-from stratagp.recipes.choose import EXACT_ROWS, seconds_of
+from stratagp.recipes.choose import EXACT_ROWS, seconds_of, seconds_of_classes
 
 _FOLDS = 5
 _LEAST_ROWS = 4
 _FOLD_ROWS = 2000  # up to which every row is held out once; above, some rows are
 _HELD_OUT = (400, 3000)  # rows that are held out where there are more: a fifth, between these
 _SCREENED = 800  # rows of the first trial of processes where there are more
+_SCREENED_VALUES = 2000  # latent values of that trial: fewer rows where classes are many
 _PROMOTED = 4  # processes that see all rows after the trial
 _LEAST_DENSITY = -30.0  # nats: one row that a model thinks impossible must not decide alone
 _WIDTHS = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3, 1.5)  # of members' own spread
@@ -226,7 +227,8 @@ class _Trial:
     def few(self) -> Int[Tensor, " f"]:
         """A few of the rows that are not held out."""
         train = _others(len(self.rows.data), self.held[0])
-        return train[torch.randperm(len(train), generator=self.context.generator())[:_SCREENED]].sort().values
+        most = min(_SCREENED, _SCREENED_VALUES // self.rows.n_classes) if self.rows.n_classes > 2 else _SCREENED
+        return train[torch.randperm(len(train), generator=self.context.generator())[:most]].sort().values
 
     def _of_few(self, candidate: Candidate) -> _Judged | None:
         """A process as few rows left it, for want of time."""
@@ -250,9 +252,13 @@ class _Trial:
         """Seconds that a candidate will take: as long as others of its kind did, or as was measured for such rows."""
         full = [each for each in self.judged if not each.of_few]
         alike = [each.seconds for each in full if each.candidate.process == candidate.process]
+        n, columns = self.rows.data.x.shape
+        if not alike and candidate.process and self.rows.n_classes:
+            long = len(self.held) * seconds_of_classes(n, self.rows.n_classes)
+            if long:
+                return long
         if alike or len(self.held) > 1 or not candidate.process:
             return max(alike, default=0.0)
-        n, columns = self.rows.data.x.shape
         if n <= EXACT_ROWS:
             return _LONGER * seconds_of("exact", n, columns)
         return seconds_of("noise, from few rows", n, columns)
