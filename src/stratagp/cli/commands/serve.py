@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,9 +41,10 @@ def command(console: Console, model: str, port: int, host: str, max_bytes: int, 
     \b
     curl localhost:8000/predict -d '{"rows": [{"size": 3.2, "town": "Oslo"}]}'
 
-    Rows and answers are JSON; answers are those of stratagp predict. GET /model tells which columns the
-    rows need, GET /health whether the server works, and / is a page to try rows by hand. There is no
-    password and no encryption. Ctrl-C and SIGTERM let running requests finish.
+    Rows and answers are JSON; answers are those of stratagp predict, with a warning where the model has
+    not seen a category. GET /model tells which columns the rows need, GET /health whether the server
+    works, and / is a page to try rows by hand. There is no password and no encryption. Ctrl-C and
+    SIGTERM let running requests finish.
     """
     learnt = open_model(model)
     try:
@@ -101,12 +103,23 @@ class Answers:
         if why := learnt.refused(X).why:
             raise InputError(f"the request has {why}: correct the row, or leave it out")
         taken = learnt.taken(learnt.as_learnt(X))
-        found = stratagp.estimators.predicted_columns(model, taken, wanted.level)
-        if wanted.quantiles:
-            values = model.predict_quantiles(taken, list(wanted.quantiles))
-            found |= {f"q({level!r})": values[:, i] for i, level in enumerate(wanted.quantiles)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of new categories, which each answer tells of its own row
+            found = stratagp.estimators.predicted_columns(model, taken, wanted.level)
+            if wanted.quantiles:
+                values = model.predict_quantiles(taken, list(wanted.quantiles))
+                found |= {f"q({level!r})": values[:, i] for i, level in enumerate(wanted.quantiles)}
         listed = {name: plain(values) for name, values in found.items()}
-        return [dict(zip(listed, each, strict=True)) for each in zip(*listed.values(), strict=True)]
+        answers = [dict(zip(listed, each, strict=True)) for each in zip(*listed.values(), strict=True)]
+        return [answer | self._strange(columns, i) for i, answer in enumerate(answers)]
+
+    def _strange(self, columns: dict[str, list[Any]], i: int) -> dict[str, str]:
+        """What to tell of the categories of a row that the model has not seen."""
+        for name, known in self._learnt.schema.categories.items():
+            value = columns.get(name, {i: None})[i]
+            if value is not None and value not in known:
+                return {"warning": f"the category {value!r} in column {name!r} was not in the training data"}
+        return {}
 
     def _value(self, value: Any, field: Field, row: int) -> Any:
         """A value as a file would give it: it must not depend on the rows of other requests."""
