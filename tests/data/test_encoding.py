@@ -251,3 +251,31 @@ def test_properties_of_the_encoding(frame, random, encoding):
     shuffled = frame.iloc[rows][names]  # rows in another order encode to rows in that order, columns do not matter
     np.testing.assert_array_equal(encoder.transform(shuffled).values, values[rows])
     assert TableEncoder(encoding=encoding).fit(shuffled).categories == encoder.categories
+
+
+def test_many_gaps_among_categories_are_a_category():
+    garage = pd.DataFrame(
+        {"garage": ["in", "out", None, None, "in", None, None, None], "size": [1.0, 2, 3, 4, 5, 6, 7, 8]}
+    )
+    encoder = TableEncoder(missing="impute", unknown="new")
+    values, missing = encoder.fit_transform(garage)
+    assert (encoder.columns, encoder.gaps, missing) == (
+        ["garage=in", "garage=out", "garage=(missing)", "size"],
+        ["garage"],
+        None,
+    )
+    gap = garage.garage.isna().to_numpy()
+    np.testing.assert_array_equal(values[:, :3], np.stack([garage.garage == "in", garage.garage == "out", gap], 1))
+    with pytest.warns(UserWarning, match="category 'beside'"):
+        new = encoder.transform(pd.DataFrame({"garage": ["beside", None], "size": [1.0, 2.0]})).values
+    squares = ((values[[0, 1, 2], :3] - new[0, :3]) ** 2).sum(1)
+    np.testing.assert_allclose(squares, 2.0, atol=1e-12)  # as far from each as these are from one another
+    np.testing.assert_array_equal(new[1, :3], [0, 0, 1])
+
+
+def test_few_gaps_among_categories_are_left_to_the_imputer():
+    encoder = TableEncoder(missing="impute")
+    values, missing = encoder.fit_transform(pd.DataFrame({"garage": ["in", "out", None, None, "in", None, None]}))
+    assert encoder.gaps == []
+    assert missing is not None
+    assert np.isnan(values[2]).all()

@@ -26,8 +26,6 @@ def in_folds(parts: Parts, count: int, seed: int, console: Console, groups: Seri
     codes = None if groups is None else pandas().factorize(groups.loc[X.index], use_na_sentinel=False)[0]
     if codes is not None and count > codes.max() + 1:
         raise InputError(f"--folds {count} is more than the {codes.max() + 1} groups: take at most that many")
-    if codes is not None:
-        parts = replace(parts, categories=())  # whole groups are new to the model, and so may be their categories
     enough = parts.of_classes and np.unique(y, return_counts=True)[1].min() >= count
     kind: Any = GroupKFold if codes is not None else StratifiedKFold if enough else KFold
     found = []

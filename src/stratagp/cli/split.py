@@ -1,13 +1,11 @@
-"""Rows to train on and rows held out; every category and class of a test row has a training row."""
+"""Rows to train on and rows held out; every class of a test row has a training row."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-import stratagp
 from stratagp.cli.held_out import Split, held_rows
 from stratagp.cli.output import Console
 from stratagp.cli.table import DataFrame, pandas
@@ -20,8 +18,7 @@ class Parts:
 
     Arguments:
         rank: the order in which training rows are drawn, where not all are.
-        categories: columns of which a test row may have no value that training rows lack.
-        of_classes: whether the same holds for the targets.
+        of_classes: whether a test row may have no target that training rows lack.
     """
 
     X: DataFrame
@@ -29,7 +26,6 @@ class Parts:
     X_test: DataFrame
     y_test: np.ndarray
     rank: np.ndarray
-    categories: tuple[str, ...]
     of_classes: bool
 
     def some(self, rows: int | None) -> Parts:
@@ -53,7 +49,6 @@ class Parts:
 def hold_out(
     X: DataFrame,
     y: np.ndarray,
-    columns: Sequence[stratagp.data.Field],
     task: str,
     test: float,
     seed: int,
@@ -63,21 +58,19 @@ def hold_out(
 ) -> Parts:
     """Draw the test rows: at random, with the shares of classes that all rows have, where possible; or by a split.
 
-    A test row whose class no training row has becomes a training row, with a warning, and so does one whose category
-    none has, if rows are drawn at random.
+    A test row whose class no training row has becomes a training row, with a warning.
 
     Arguments:
         frame: the table, which has the column that the split goes by.
     """
     of_classes = task == "classification"
-    categories = tuple(each.name for each in columns if each.kind == "category")
     if not test:
-        parts = Parts(X, y, X.iloc[:0], y[:0], np.arange(len(y)), categories, of_classes)
+        parts = Parts(X, y, X.iloc[:0], y[:0], np.arange(len(y)), of_classes)
         return replace(parts, rank=_rank(parts, seed))
     if split is not None and frame is not None and split.way != "random":
         values = (X if split.way == "time" else frame.loc[X.index])[split.column]
         held = held_rows(split, values, test, seed)
-        parts = Parts(X[~held], y[~held], X[held], y[held], np.arange(len(y)), (), of_classes)
+        parts = Parts(X[~held], y[~held], X[held], y[held], np.arange(len(y)), of_classes)
         parts = _moved(parts, console)
         return replace(parts, rank=_rank(parts, seed))
     from sklearn.model_selection import train_test_split
@@ -87,7 +80,7 @@ def hold_out(
         X, X_test, y, y_test = train_test_split(X, y, test_size=test, random_state=seed, stratify=labels)
     except ValueError as error:
         raise InputError(f"--test {test} cannot hold out a part of {len(y)} rows: {error}") from None
-    return settled(Parts(X, y, X_test, y_test, np.arange(len(y)), categories, of_classes), seed, console)
+    return settled(Parts(X, y, X_test, y_test, np.arange(len(y)), of_classes), seed, console)
 
 
 def settled(parts: Parts, seed: int, console: Console) -> Parts:
@@ -106,12 +99,8 @@ def _strata(y: np.ndarray, test: float, console: Console) -> np.ndarray | None:
 
 
 def _unseen(parts: Parts) -> np.ndarray:
-    """Which test rows have a category or class that no training row has."""
-    found = ~np.isin(parts.y_test, parts.y) if parts.of_classes else np.zeros(len(parts.y_test), dtype=bool)
-    for name in parts.categories:
-        values = parts.X_test[name]
-        found = found | (values.notna() & ~values.isin(parts.X[name])).to_numpy()
-    return found
+    """Which test rows have a class that no training row has."""
+    return ~np.isin(parts.y_test, parts.y) if parts.of_classes else np.zeros(len(parts.y_test), dtype=bool)
 
 
 def _moved(parts: Parts, console: Console) -> Parts:
@@ -119,8 +108,8 @@ def _moved(parts: Parts, console: Console) -> Parts:
     if not unseen.any():
         return parts
     console.warn(
-        f"{int(unseen.sum())} of {len(unseen)} test rows have a category or class that no training row has: they "
-        "become training rows"
+        f"{int(unseen.sum())} of {len(unseen)} test rows have a class that no training row has: they become training "
+        "rows"
     )
     X = pandas().concat([parts.X, parts.X_test[unseen]])
     y = np.concatenate([parts.y, parts.y_test[unseen]])
@@ -128,12 +117,9 @@ def _moved(parts: Parts, console: Console) -> Parts:
 
 
 def _rank(parts: Parts, seed: int) -> np.ndarray:
-    """The order in which rows are drawn: at random, but a row of each category and class first."""
+    """The order in which rows are drawn: at random, but a row of each class first."""
     order = np.random.default_rng(seed).permutation(len(parts.y))
     first = np.zeros(len(order), dtype=bool)
-    for name in parts.categories:
-        values = parts.X[name].iloc[order]
-        first |= (values.notna() & ~values.duplicated()).to_numpy()
     if parts.of_classes:
         first[np.unique(parts.y[order], return_index=True)[1]] = True
     rank = np.empty(len(order), dtype=int)

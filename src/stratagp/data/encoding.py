@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float64
 from scipy import sparse
 from torch import Tensor
 
-from stratagp.data.columns import Kind, categories_of, is_missing, objects, to_codes, to_numbers
+from stratagp.data.columns import Kind, categories_of, is_missing, objects, present, to_codes, to_numbers
 from stratagp.data.dates import parts_of, wave_names, waves
 from stratagp.data.ngrams import Ngrams
 from stratagp.data.schema import is_text, kind_of
@@ -26,6 +26,8 @@ _CHOICES = {
     "unknown": ("raise", "ignore", "new"),
     "dates": ("days", "parts"),
 }
+_ENOUGH_GAPS = 5  # in a column of categories, from which on a gap is a category
+_GAP = "(missing)"  # its name
 _MANY = 50  # distinct texts, above which a column may not hold categories
 
 
@@ -47,9 +49,11 @@ class TableEncoder:
 
     A date is the number of days since 1970-01-01, and with ``dates="parts"`` also sine and cosine of the time of the
     year, of the week and of the day, as far as the dates of ``fit`` tell these apart. A pandas categorical has all the
-    categories that it declares, in their order; another column has the values seen in ``fit``, sorted. A missing
-    category is NaN in each of its indicators. Frames are matched by the names of their columns, in any order; arrays by
-    position.
+    categories that it declares, in their order; another column has the values seen in ``fit``, sorted. Frames are
+    matched by the names of their columns, in any order; arrays by position.
+
+    A missing category is NaN in each of its indicators. But where ``missing="impute"`` meets five gaps or more in a
+    column of categories, a gap is a category of its own: it often means something ("no garage").
 
     Arguments:
         categorical: names or positions of the columns with categories. ``"auto"`` means, in a frame, the columns of
@@ -67,7 +71,8 @@ class TableEncoder:
 
     After ``fit``: ``names_in`` (None for arrays), ``columns`` (names of the encoded columns), ``source`` (the input
     column of each), ``categories`` (of each categorical column, by name), ``is_categorical`` (for each input column),
-    ``nearly_unique`` (the number of values of each column treated as categories although most rows differ).
+    ``nearly_unique`` (the number of values of each column treated as categories although most rows differ), ``gaps``
+    (the columns whose gaps are a category).
 
     >>> encoder = TableEncoder(categorical=[1])
     >>> encoder.fit_transform([[1.5, "red"], [2.5, "blue"]]).values
@@ -108,6 +113,7 @@ class TableEncoder:
         self.categories: dict[str, list[Any]] = {}
         self.is_categorical: list[bool] = []
         self.nearly_unique: dict[str, int] = {}
+        self.gaps: list[str] = []
         self._names: list[str] = []
         self._kinds: list[Kind] = []
 
@@ -117,7 +123,7 @@ class TableEncoder:
         auto, chosen = table.is_frame and isinstance(self.categorical, str), _positions(table, self.categorical)
         kinds = ["category" if i in chosen else kind_of(column, auto) for i, column in enumerate(table.columns)]
         names = table.names or [f"x{i}" for i in range(len(kinds))]
-        columns, source, categories, self.ngrams, self.date_parts = [], [], {}, {}, {}
+        columns, source, categories, self.ngrams, self.date_parts, self.gaps = [], [], {}, {}, {}, []
         for i, (name, kind) in enumerate(zip(names, kinds, strict=True)):
             encoded = [name]
             if kind == "category" and i not in chosen and self._holds_texts(name, table.columns[i]):
@@ -125,7 +131,9 @@ class TableEncoder:
                 encoded = self.ngrams[name].names(name)
             elif kind == "category":
                 categories[name] = categories_of(table.columns[i])
-                encoded = [f"{name}={value}" for value in categories[name]] if self.encoding == "one-hot" else [name]
+                if self.encoding == "one-hot":
+                    self.gaps += [name] * self._is_category(table.columns[i])
+                    encoded = [f"{name}={value}" for value in [*categories[name], *[_GAP] * (name in self.gaps)]]
             elif kind == "date" and self.dates == "parts":
                 self.date_parts[name] = parts_of(to_numbers(table.columns[i], kind))
                 encoded += [f"{name} {wave}" for wave in wave_names(self.date_parts[name])]
@@ -168,6 +176,10 @@ class TableEncoder:
         """``fit(X).transform(X)``."""
         return self.fit(X).transform(X)
 
+    def _is_category(self, column: Column) -> bool:
+        """Whether a gap in a column of categories is a category."""
+        return self.missing == "impute" and len(column.values) - len(present(column)) >= _ENOUGH_GAPS
+
     def _holds_texts(self, name: str, column: Column) -> bool:
         return is_text(column) if isinstance(self.texts, str) else name in self.texts
 
@@ -183,11 +195,14 @@ class TableEncoder:
         codes = to_codes(column, known, one_hot and self.unknown != "raise", remedy)[:, None]
         if not one_hot:
             return codes
-        found = np.where(np.isnan(codes), np.nan, codes == np.arange(len(known)))
+        if name in self.gaps:
+            codes = np.where(np.isnan(codes), len(known), codes)
+        count = len(known) + (name in self.gaps)
+        found = np.where(np.isnan(codes), np.nan, codes == np.arange(count))
         new = (codes < 0).ravel()
         if self.unknown != "new" or not new.any():
             return found
-        found[new] = (1 - np.sqrt(1 + len(known))) / len(known)
+        found[new] = (1 - np.sqrt(1 + count)) / count
         _warn(
             f"X has the category {column.values[new.argmax()]!r} in column {column.label}, which was not in the "
             "training data: it counts as unlike all others, so predictions there are less certain"

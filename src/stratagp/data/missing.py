@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 
 from stratagp.errors import ConvergenceWarning, InputError
+from stratagp.linalg.quasi_random import quasi_normal
 
 _AT_ONCE = 2**21  # numbers held at once in a step over the patterns
 
@@ -105,7 +106,8 @@ class GaussianImputer:
     ) -> Imputed:
         """The missing entries given the observed ones in their row; ``seed`` is a number or a numpy ``Generator``.
 
-        With ``shared``, all rows use the same random numbers, so a row's draws do not depend on the other rows.
+        With ``shared``, all rows use the same quasi-random numbers, whatever the seed: a row's draws do not depend on
+        the other rows, and few of them give good averages.
         """
         values, missing = _checked(values, missing)
         d = values.shape[1]
@@ -127,7 +129,7 @@ class GaussianImputer:
         draws = None if n_draws is None else np.repeat(mean[None], n_draws, axis=0)
         if n_draws is not None and draws is not None:
             generator = np.random.default_rng(seed)
-            base = generator.standard_normal((n_draws, 1, d)) if shared else None
+            base = quasi_normal(n_draws, d).numpy()[:, None] if shared else None
             _add_noise(draws, patterns, covariance, self._spread, generator, base)
         return Imputed(mean, covariance * np.outer(self._spread, self._spread), patterns.of_row, draws)
 
@@ -253,7 +255,7 @@ def _add_noise(
         if len(absent):
             root = _root(covariance[p][np.ix_(absent, absent)]) * spread[absent, None]
             own = (len(draws), len(rows), len(absent))
-            noise = generator.standard_normal(own) if base is None else base[..., absent]
+            noise = generator.standard_normal(own) if base is None else base[..., : len(absent)]
             draws[:, rows[:, None], absent] += noise @ root.T
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,8 +26,7 @@ _BY_DTYPE: dict[str, Kind] = {
     "m": "duration",
 }
 _FEW = 20  # rows, below which the number of distinct values decides nothing
-_DISTINCT = 0.8  # share of distinct values above which text is not categories
-_LONG = 40  # length of most values above which text is not categories
+_DISTINCT = 0.5  # share of distinct values above which text is not categories
 _SCALARS = (str, int, float, np.generic)
 
 
@@ -272,8 +270,7 @@ def _remark(kind: str, texts: list[str], distinct: int) -> str:
 def _kind_of_texts(texts: list[str], distinct: int) -> str:
     if all(text.isdigit() for text in texts):  # codes with leading zeros
         return "category"
-    long = distinct > 0.5 * len(texts) and median(map(len, texts)) > _LONG
-    return "text" if len(texts) >= _FEW and (long or distinct > _DISTINCT * len(texts)) else "category"
+    return "text" if len(texts) >= _FEW and distinct > _DISTINCT * len(texts) else "category"
 
 
 def _as_kind(values: Any, column: Field, where: str) -> Any:

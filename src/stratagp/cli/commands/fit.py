@@ -235,7 +235,7 @@ def prepare(console: Console, settings: Settings) -> Prepared:
     assumed += _suspicions(X, y, columns, task, console)
     split = find_split(settings.split or ("random" if settings.folds else None), frame, columns, table.name)
     held = settings.test if settings.folds is None else 0.0  # folds are drawn from all rows
-    parts = hold_out(X, y, columns, task, held, settings.seed, console, split, frame)
+    parts = hold_out(X, y, task, held, settings.seed, console, split, frame)
     if held:
         assumed.append(f"held out for the test, {split.shown}: {split.reason}")
         console.note(assumed[-1])
@@ -296,9 +296,12 @@ def _has_gaps(X: DataFrame, console: Console) -> bool:
     gaps = X.isna()
     if not gaps.any(axis=None):
         return False
-    where = ", ".join(repr(name) for name in X.columns[gaps.any()][:5])
+    found = X.columns[gaps.any()]
+    where = ", ".join(repr(name) for name in found[:5])
+    numbers = set(X[found].select_dtypes(["number", "datetime"]))
+    some = "" if numbers == set(found) else "; frequent gaps among categories are a category of their own"
     console.warn(
         f"{int(gaps.any(axis=1).sum())} of {len(X)} rows lack inputs ({where}): the model averages over what these may "
-        "be"
+        f"be{some}"
     )
     return True

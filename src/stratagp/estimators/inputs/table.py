@@ -22,7 +22,7 @@ from stratagp.parameters import positive
 from stratagp.recipes.base import given_kernel
 from stratagp.training.start import spreads
 
-N_DRAWS = 64  # of missing entries, over which predictions are averaged
+N_DRAWS = 16  # of missing entries, over which predictions are averaged
 
 
 class TableInputs(Inputs):
