@@ -88,7 +88,8 @@ def check_target(values: Series, task: str, settings: Settings, console: Console
             f"--log: the target {values.name!r} is {numbers[first]:g} in row {values.index[first]}: only positive "
             "numbers have a logarithm"
         )
-    if settings.task == "auto" and not (log or settings.likelihood) and _are_codes(values):
+    settled = log or settings.likelihood or settings.task != "auto"
+    if not settled and _are_codes(values) and not _are_counts(values):
         shown = ", ".join(f"{number:g}" for number in np.unique(numbers))
         console.warn(
             f"the target {values.name!r} has only the values {shown}, which are taken as numbers: --task "
@@ -96,7 +97,11 @@ def check_target(values: Series, task: str, settings: Settings, console: Console
         )
     if len(np.unique(numbers)) == 1:
         console.warn(f"the target {values.name!r} is constant: there is nothing to learn")
-    elif not (log or settings.likelihood) and is_skewed(numbers):
+
+
+def warn_of_skew(values: Series, settings: Settings, console: Console) -> None:
+    """Recommend logarithms for a target whose intervals may reach below zero; a stack tries them itself."""
+    if not (settings.log or settings.likelihood) and is_skewed(values.to_numpy(dtype=float)):
         console.warn(
             f"the target {values.name!r} is positive and skewed, so intervals may reach below zero: --log learns its "
             "logarithm and keeps intervals above zero"

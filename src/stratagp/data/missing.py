@@ -56,7 +56,7 @@ class GaussianImputer:
     array([3., 6.])
     """
 
-    def __init__(self, ridge: float = 2.0, tolerance: float = 1e-5, max_steps: int = 1000) -> None:
+    def __init__(self, ridge: float = 2.0, tolerance: float = 1e-4, max_steps: int = 1000) -> None:
         if not (0 < ridge < np.inf and 0 < tolerance < np.inf and max_steps >= 1):
             raise InputError(f"ridge, tolerance and max_steps must be positive, got {ridge}, {tolerance}, {max_steps}")
         self.ridge, self.tolerance, self.max_steps = ridge, tolerance, max_steps

@@ -38,7 +38,7 @@ from stratagp.cli.table import (
     refuse_mixed,
     tell,
 )
-from stratagp.cli.target import TASKS, check_target, find_task, targets
+from stratagp.cli.target import TASKS, check_target, find_task, targets, warn_of_skew
 from stratagp.errors import InputError
 
 _LEAST_ROWS = 5
@@ -242,6 +242,8 @@ def prepare(console: Console, settings: Settings) -> Prepared:
         assumed += _same_rows(parts, console)
     trained = min(len(parts.y), settings.rows or len(parts.y))
     choice = choose(settings, columns, trained, len(np.unique(parts.y)) if classes else 0)
+    if not (classes or choice.stacked):
+        warn_of_skew(frame[target], settings, console)
     settings = replace(settings, split=split.shown)
     groups = frame.loc[X.index, split.column] if split.way == "groups" else None
     return Prepared(task, columns, assumed, choice, parts, missing, settings, groups)
