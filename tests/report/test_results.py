@@ -13,7 +13,7 @@ from stratagp import kernels as k
 from stratagp.errors import InputError
 from stratagp.report import learnt
 from stratagp.report.answers import NumberAnswers
-from stratagp.report.learnt import histories
+from stratagp.report.learnt import averaged_over, histories
 from stratagp.report.results import gather
 from stratagp.report.summary import read_inputs
 from stratagp.report.values import entry
@@ -294,3 +294,14 @@ def test_with_many_rows_standard_errors_are_shown_only_if_known_already(monkeypa
     assert np.isfinite(
         [row.std for row in model.hyperparameters_ if row.trainable]
     ).all()  # the model itself is as before
+
+
+def test_curves_average_over_rows_without_gaps():
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    X[:30, 1] = np.nan
+    inputs = read_inputs(X, None)
+    np.testing.assert_array_equal(inputs.complete, np.arange(30, 80))
+    model = GPRegressor(missing="impute", max_iterations=0).fit(X, X[:, 0])
+    assert set(averaged_over(model, inputs, 0)) == set(range(30, 80))
+    X[:60, 1] = np.nan  # too few without
+    assert len(averaged_over(model, read_inputs(X, None), 0)) == 30

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 
 from stratagp.data.tables import Column
 from stratagp.errors import InputError, RowError
@@ -93,10 +93,19 @@ def present(column: Column) -> np.ndarray:
     >>> present(Column("0", np.array(["a", None], dtype=object))).tolist()
     ['a']
     """
-    values, kind = column.values, column.values.dtype.kind
-    if kind in "fMm":
-        return values[values == values]
-    return values[[not is_missing(value) for value in values.tolist()]] if kind == "O" else values
+    return column.values[is_present(column)]
+
+
+def is_present(column: Column) -> Bool[np.ndarray, " n"]:
+    """Which values are not missing.
+
+    >>> is_present(Column("0", np.array(["a", None], dtype=object))).tolist()
+    [True, False]
+    """
+    values = column.values
+    if values.dtype.kind == "O":
+        return np.array([not is_missing(value) for value in values.tolist()], dtype=bool)
+    return values == values
 
 
 def is_missing(value: Any) -> bool:

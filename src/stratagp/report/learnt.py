@@ -36,7 +36,7 @@ _TOP = 4  # columns with a curve
 _MOST_COLUMNS = 200  # above which relevance takes too long
 _SHARES = 15
 _GRID, _ROWS, _RUG = 30, 100, 120
-_NEAR_ROWS = 30  # in place of _ROWS where a prediction takes milliseconds, as it comes from the nearest rows
+_SLOW_ROWS = 30  # in place of _ROWS where a prediction takes milliseconds: from the nearest rows, or of rows with gaps
 _CLASSES = 4  # curves in a picture
 _LEVELS = 10  # values of a category in a picture
 
@@ -180,9 +180,8 @@ def _curve(model: BaseEstimator, X: Any, inputs: InputSummary, j: int, seed: int
     else:  # the most frequent
         having = Counter(column.tolist())
         values = np.array(sorted(levels, key=lambda level: -having[level])[:_LEVELS], dtype=object)
-    most = _NEAR_ROWS if isinstance(answer(inner(model), "fitted_"), VecchiaModel) else _ROWS
     try:
-        found = curves_of(model, rows.take(some(len(rows), most, seed)), j, values, _LEVEL)
+        found = curves_of(model, rows.take(averaged_over(model, inputs, seed)), j, values, _LEVEL)
     except StrataGPError:  # for columns of objects, and models of several outputs
         return None
     kind = "date" if values.dtype.kind == "M" else "number" if is_number else "category"
@@ -204,3 +203,12 @@ def _curve(model: BaseEstimator, X: Any, inputs: InputSummary, j: int, seed: int
         "band": found.band,
         "rug": short(rug[some(len(rug), _RUG, seed)]),
     }
+
+
+def averaged_over(model: BaseEstimator, inputs: InputSummary, seed: int) -> np.ndarray:
+    """The rows that a curve averages over: those without gaps if there are enough of them."""
+    of_near_rows = isinstance(answer(inner(model), "fitted_"), VecchiaModel)
+    complete = inputs.complete
+    if len(complete) < _SLOW_ROWS:
+        return some(len(inputs.labels), _SLOW_ROWS, seed)
+    return complete[some(len(complete), _SLOW_ROWS if of_near_rows else _ROWS, seed)]

@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Int
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from stratagp.data.columns import present, to_numbers
+from stratagp.data.columns import is_present, present, to_numbers
 from stratagp.data.schema import Field, as_stored
 from stratagp.data.tables import Column, as_array, is_frame, pandas_like, read_table
 from stratagp.errors import InputError
@@ -35,6 +36,11 @@ class InputSummary(NamedTuple):
     def names(self) -> list[str]:
         """The names of columns."""
         return [each.name for each in self.fields]
+
+    @property
+    def complete(self) -> Int[np.ndarray, " k"]:
+        """The numbers of the rows without gaps."""
+        return np.flatnonzero(np.all([is_present(column) for column in self.columns], axis=0))
 
     def row(self, i: int, chosen: list[int]) -> list[Any]:
         """Entries of some columns in one row."""
