@@ -39,6 +39,7 @@ class Console:
         self.warns = self.first and not silent
         self.talks = self.warns and (verbose or sys.stderr.isatty())
         self.start, self.stages, self.limit = time.perf_counter(), [0, 0], math.inf
+        self.said: set[str] = set()
 
     def note(self, text: str) -> None:
         """Print a remark, for people who watch."""
@@ -62,9 +63,10 @@ class Console:
         self.note(f"stage {self.stages[0]} of {self.stages[1]} ({spent:.0f} s so far{left}): {text}{takes}")
 
     def warn(self, text: str) -> None:
-        """Print something the user should know, whether anybody watches or not."""
-        if self.warns:
+        """Print something the user should know, whether anybody watches or not; once, whoever says it again."""
+        if self.warns and text not in self.said:
             click.echo(f"warning: {harmless(text)}", err=True)
+        self.said.add(text)
 
     def error(self, text: str) -> None:
         """Print why the command ends, in one line; ``torchrun`` ends waiting processes if the first fails too."""
@@ -89,13 +91,9 @@ class Console:
         """Turn warnings of the library into lines of this console; what it prints goes to standard error."""
         with warnings.catch_warnings(), redirect_stdout(sys.stderr):
             warnings.simplefilter("default")
-            said = set[str]()
 
             def show(message: Warning | str, *_: Any, **__: Any) -> None:
-                text = " ".join(str(message).split())
-                if text not in said:  # which several questions to a model may have
-                    self.warn(text)
-                said.add(text)
+                self.warn(" ".join(str(message).split()))
 
             warnings.showwarning = show
             yield
