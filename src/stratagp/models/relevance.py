@@ -13,6 +13,8 @@ from stratagp.errors import NoAttributeError
 from stratagp.models.fitted import Fitted
 
 _ROWS, _SHUFFLES = 500, 5
+_QUESTIONS = 15_000  # rows that a model is asked about at most, unless columns are very many
+_LEAST_ROWS = 40
 
 
 def relevance(fitted: Fitted, source: Sequence[int], columns: int) -> Float[np.ndarray, " d"]:
@@ -26,7 +28,8 @@ def relevance(fitted: Fitted, source: Sequence[int], columns: int) -> Float[np.n
     if not (origin >= 0).any():
         raise NoAttributeError("relevance_ ranks columns, but objects and images have none")
     fitted = fitted.rough()
-    points = fitted.points[:: max(1, len(fitted.points) // _ROWS)].cpu()
+    most = min(_ROWS, max(_LEAST_ROWS, _QUESTIONS // (_SHUFFLES * columns)))
+    points = fitted.points[:: max(1, len(fitted.points) // most)].cpu()
     expected = fitted.function(points)
     effects = np.array([_effect(fitted, points, expected, origin == j) for j in range(columns)])
     return effects / effects.sum() if effects.sum() > 0 else effects

@@ -36,7 +36,9 @@ _TOP = 4  # columns with a curve
 _MOST_COLUMNS = 200  # above which relevance takes too long
 _SHARES = 15
 _GRID, _ROWS, _RUG = 30, 100, 120
-_SLOW_ROWS = 30  # in place of _ROWS where a prediction takes milliseconds: from the nearest rows, or of rows with gaps
+_SLOW_ROWS = (
+    30  # in place of _ROWS where a prediction takes milliseconds: of many models, from near rows, or of rows with gaps
+)
 _CLASSES = 4  # curves in a picture
 _LEVELS = 10  # values of a category in a picture
 
@@ -207,8 +209,8 @@ def _curve(model: BaseEstimator, X: Any, inputs: InputSummary, j: int, seed: int
 
 def averaged_over(model: BaseEstimator, inputs: InputSummary, seed: int) -> np.ndarray:
     """The rows that a curve averages over: those without gaps if there are enough of them."""
-    of_near_rows = isinstance(answer(inner(model), "fitted_"), VecchiaModel)
+    slow = isinstance(answer(inner(model), "fitted_"), (VecchiaModel, StackModel))
     complete = inputs.complete
     if len(complete) < _SLOW_ROWS:
         return some(len(inputs.labels), _SLOW_ROWS, seed)
-    return complete[some(len(complete), _SLOW_ROWS if of_near_rows else _ROWS, seed)]
+    return complete[some(len(complete), _SLOW_ROWS if slow else _ROWS, seed)]
