@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from stratagp.errors import InputError, NoAttributeError
+from stratagp.estimators.changed_rows import forget, update
 from stratagp.estimators.classification import Classifier
 from stratagp.estimators.inputs.base import RowsLike
 from stratagp.estimators.intake import CheckpointLike
@@ -195,6 +196,8 @@ class GPRegressor(Regressor):
         total, std = mean * self.scale_.scale, np.sqrt(var) * self.scale_.scale
         return (self._shaped(total), self._shaped(std)) if return_std else self._shaped(total)
 
+    update = update
+    forget = forget
     partial_dependence = partial_dependence
     predict_uncertain = predict_uncertain
     sobol_indices = sobol_indices

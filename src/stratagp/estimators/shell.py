@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 Standardise = Literal["targets", "both", "none"]
 Seed: TypeAlias = int | np.random.RandomState | None
 _NO_SETTINGS = ("verbose", "random_state", "device")  # which may differ where a fit goes on
-_COMPUTED = ("hyperparameters_", "relevance_")  # when first asked for
+COMPUTED = ("hyperparameters_", "relevance_")  # when first asked for
 CHUNK = 4096  # rows, and draws of rows with missing entries, that are predicted at once
 
 
@@ -124,7 +124,7 @@ class Estimator(BaseEstimator, ABC):
             self._check()
             intake = self._taken_in(X, y, checkpoint)
             context = FitContext(intake.seed, device, intake.checkpoint, self._say, bool(self.verbose))
-            for name in _COMPUTED:
+            for name in COMPUTED:
                 self.__dict__.pop(name, None)
             self.inputs_ = self._reader(intake.X)
             points = self.inputs_.learn(self, intake.X)

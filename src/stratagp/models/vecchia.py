@@ -190,6 +190,11 @@ class VecchiaPosterior(Process):
             residual = torch.cat([self.residual, y - self.prior.mean(x)])
         return replace(self, x=torch.cat([self.x, x]), residual=residual, noise=torch.cat([self.noise, level]))
 
+    def without(self, rows: Int[Tensor, " r"]) -> VecchiaPosterior:
+        """The posterior without some of its data, given by their places."""
+        left = rows.new_ones(len(self.x), dtype=torch.bool).index_fill(0, rows, False)
+        return replace(self, x=self.x[left], residual=self.residual[left], noise=self.noise[left])
+
     def draw(self, n_features: int = 1000, generator: torch.Generator | None = None) -> Callable[[Any], Tensor]:
         """One function by Matheron's rule: a prior draw ``g``, corrected by the neighbours of each point.
 
