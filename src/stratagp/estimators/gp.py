@@ -18,7 +18,7 @@ from stratagp.estimators.classification import Classifier
 from stratagp.estimators.inputs.base import RowsLike
 from stratagp.estimators.intake import CheckpointLike
 from stratagp.estimators.regression import Regressor
-from stratagp.estimators.surrogate import partial_dependence, predict_uncertain, sobol_indices
+from stratagp.estimators.surrogate import partial_dependence, predict_uncertain, sobol_indices, to_botorch
 from stratagp.kernels import Kernel, Matern
 from stratagp.models.cokriging import CoKrigingModel
 from stratagp.models.fitted_classes import ClassModel
@@ -201,6 +201,7 @@ class GPRegressor(Regressor):
     partial_dependence = partial_dependence
     predict_uncertain = predict_uncertain
     sobol_indices = sobol_indices
+    to_botorch = to_botorch
 
     @property
     def evidence_bounds_(self) -> tuple[float, float]:
