@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
 
 from stratagp import ExactGP, GPClassifier, GPRegressor, StrataRegressor
 from stratagp import kernels as k
@@ -69,6 +70,8 @@ def test_looking_at_a_model_does_not_compute_standard_errors(monkeypatch):
     gp = GPRegressor(max_iterations=0, n_restarts=0).fit(X, Y)
     monkeypatch.setattr(type(gp.fitted_), "score", lambda *_: pytest.fail("the score was asked for"))
     read(gp._repr_html_())
+    assert "n_features_in_" in make_pipeline(gp)._repr_html_()
+    assert "hyperparameters_" not in vars(gp)
 
 
 def test_before_a_fit_it_is_the_diagram_of_scikit_learn():

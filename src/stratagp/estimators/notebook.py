@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from html import escape
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from sklearn import get_config
@@ -16,7 +17,7 @@ from stratagp.training.curvature import Hyperparameter
 
 if TYPE_CHECKING:
     from stratagp.estimators.shell import Estimator as Estimator
-else:  # which has the first two of these functions as methods
+else:  # which has functions of this module as methods
     Estimator = Any
 
 _MOST_VALUES = 60
@@ -41,6 +42,12 @@ def mime_bundle(self: Estimator, **options: Any) -> dict[str, str]:
     """
     shown = {"text/plain": repr(self)}
     return shown | {"text/html": html_repr(self)} if get_config()["display"] == "diagram" else shown
+
+
+def fitted_attributes(self: Estimator, doc_link: str = "") -> Any:
+    """What scikit-learn's diagrams of pipelines list: attributes at hand, none that must be computed first."""
+    known = SimpleNamespace(**{name: value for name, value in vars(self).items() if name.endswith("_")})
+    return BaseEstimator._get_fitted_attr_html(known, doc_link)
 
 
 def learnt_values(model: Estimator, with_errors: bool) -> list[Hyperparameter]:

@@ -25,7 +25,7 @@ from stratagp.estimators.inputs.objects import ObjectInputs, refuse_mixtures, wa
 from stratagp.estimators.inputs.table import N_DRAWS, TableInputs
 from stratagp.estimators.inputs.views import ViewInputs
 from stratagp.estimators.intake import CheckpointLike, Intake, Reading, is_source, taken_in
-from stratagp.estimators.notebook import html_repr, mime_bundle
+from stratagp.estimators.notebook import fitted_attributes, html_repr, mime_bundle
 from stratagp.estimators.prediction_files import predict_file
 from stratagp.estimators.refit import EARLIER, learn_from, refit
 from stratagp.estimators.saving import export_model, first_rows, save_model
@@ -382,8 +382,7 @@ class Estimator(BaseEstimator, ABC):
     refit = refit
     save = save_model
     export = export_model
-    _repr_html_inner = html_repr
-    _repr_mimebundle_ = mime_bundle
+    _repr_html_inner, _repr_mimebundle_, _get_fitted_attr_html = html_repr, mime_bundle, fitted_attributes
 
     def __getstate__(self) -> dict[str, Any]:
         """What copies and pickles hold: the model on the processor, where any machine can read it."""
