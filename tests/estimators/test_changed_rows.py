@@ -9,8 +9,9 @@ import torch
 
 from stratagp import AutoGPRegressor, ExactGP, GPRegressor, load, means
 from stratagp import kernels as k
-from stratagp.errors import InputError
+from stratagp.errors import InputError, NotPositiveDefiniteError
 from stratagp.models import exact, noisy_covariance
+from stratagp.models.exact_posterior import ExactPosterior
 
 QUICK = {"n_restarts": 0, "max_iterations": 0, "random_state": 0}
 WAYS = {
@@ -149,6 +150,20 @@ def test_a_changed_model_is_saved_and_this_one_may_stay(tmp_path):
     later.save(tmp_path / "model")
     again = load(tmp_path / "model").forget([0])
     np.testing.assert_allclose(again.predict(X[:9]), later.forget([0]).predict(X[:9]), rtol=1e-12)
+
+
+def test_rows_are_conditioned_on_anew_where_rounding_forbids_a_change(monkeypatch):
+    X, y = rows()
+
+    def fails(*_):
+        raise NotPositiveDefiniteError
+
+    gp = GPRegressor(**QUICK).fit(X[:60], y[:60])
+    monkeypatch.setattr(ExactPosterior, "condition", fails)
+    monkeypatch.setattr(ExactPosterior, "without", fails)
+    gp.update(X[60:], y[60:]).forget(slice(5))
+    monkeypatch.undo()
+    check(gp, conditioned(gp, np.arange(5, 80), X, y), rows(15, 1)[0])
 
 
 def test_conditionals_are_found_anew():

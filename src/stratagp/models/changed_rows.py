@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -25,24 +26,18 @@ def with_rows(model: Fitted, more: Data) -> ProcessModel:
     if data.noise is not None:
         for target, level in zip(data.y.mT, data.noise.mT, strict=True):
             refuse_contradictions(data.x, target, level)
-    draws = []
-    for targets in known.draws:
-        levels, whole = more.row_noise(_noise(targets)), data.row_noise(_noise(targets))
-        parts = zip(targets, more.y.mT, levels, data.y.mT, whole, strict=True)
-        draws.append([replace(each, process=_longer(each.process, more.x, data.x, *rest)) for each, *rest in parts])
-    return _changed(known, data, draws)
+    return _changed(known, more, data, lambda process, *rows: process.condition(*rows))
 
 
 def without_rows(model: Fitted, gone: Int[Tensor, " r"]) -> ProcessModel:
     """The model without some of its rows, given by their places."""
     known = _check_able(model, "forget")
     gone = gone.to(known.data.y.device)
-    some = known.data.take(gone)
-    draws = []
-    for targets in known.draws:
-        parts = zip(targets, some.y.mT, some.row_noise(_noise(targets)), strict=True)
-        draws.append([replace(each, process=_shorter(each.process, gone, some.x, *rest)) for each, *rest in parts])
-    return _changed(known, known.data.without(gone), draws)
+
+    def shorter(process: Any, *rows: Any) -> Any:
+        return process.without(*rows) if isinstance(process, SparsePosterior) else process.without(gone)
+
+    return _changed(known, known.data.take(gone), known.data.without(gone), shorter)
 
 
 def _check_able(model: Fitted, asked: str) -> ProcessModel:
@@ -54,26 +49,24 @@ def _check_able(model: Fitted, asked: str) -> ProcessModel:
     )
 
 
-def _changed(model: ProcessModel, data: Data, draws: list[list[TargetPosterior]]) -> ProcessModel:
-    """The same values on other rows; conditionals are found anew when somebody asks for the score."""
+def _changed(model: ProcessModel, some: Data, data: Data, change: Callable[..., Any]) -> ProcessModel:
+    """The same values on other rows: each posterior changed by some rows, or made anew where rounding forbids that.
+
+    Conditionals are found anew when somebody asks for the score.
+    """
+    draws: list[list[TargetPosterior]] = []
+    for targets in model.draws:
+        noise = torch.stack([target.noise for target in targets if target.noise is not None])
+        levels, whole = some.row_noise(noise), data.row_noise(noise)
+        parts = zip(targets, some.y.mT, levels, data.y.mT, whole, strict=True)
+        draws.append([])
+        for target, y, level, every, own in parts:
+            try:
+                process = change(target.process, some.x, y, level)
+            except NotPositiveDefiniteError:  # the policy of jitter is about all rows
+                process = target.process.prior.condition(data.x, every, own)
+            draws[-1].append(replace(target, process=process))
     changed = replace(model, data=data, draws=draws)
     if isinstance(changed, (ExactModel, VecchiaModel)) and changed.sets is not None:
         changed.sets = changed.sets.outdated()
     return changed
-
-
-def _noise(targets: list[TargetPosterior]) -> Tensor:
-    """The noise of each target."""
-    return torch.stack([target.noise for target in targets if target.noise is not None])
-
-
-def _longer(process: Any, x: Any, every: Any, y: Tensor, level: Tensor | None, all_y: Tensor, levels: Any) -> Any:
-    """A posterior with more rows, from the existing factor unless rounding forbids it."""
-    try:
-        return process.condition(x, y, level)
-    except NotPositiveDefiniteError:  # the policy of jitter is about all rows
-        return process.prior.condition(every, all_y, levels)
-
-
-def _shorter(process: Any, gone: Tensor, x: Any, y: Tensor, level: Tensor | None) -> Any:
-    return process.without(x, y, level) if isinstance(process, SparsePosterior) else process.without(gone)
