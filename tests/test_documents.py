@@ -33,6 +33,8 @@ def close_pictures():
 
 @pytest.mark.parametrize("code", list(blocks()))
 def test_block_runs(code, capsys):
+    if "from botorch" in code:
+        pytest.importorskip("botorch", exc_type=ImportError)
     exec(compile(code, "document", "exec"), {"__name__": "document"})
     assert "nan" not in capsys.readouterr().out
 

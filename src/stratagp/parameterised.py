@@ -7,6 +7,7 @@ from abc import ABCMeta
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from html import escape
 from typing import Any
 
 import torch
@@ -155,6 +156,16 @@ class Parameterised(nn.Module, metaclass=Captured):
             path, _, leaf = item.name.rpartition(".")
             self.get_submodule(path)._modules[leaf] = shared
         return self
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a table of the values."""
+        cells = [(at.name, format_value(at.parameter.natural), at.parameter.trainable) for at in self.named_values()]
+        lines = "".join(
+            f"<tr><td>{escape(name)}</td><td>{escape(value)}</td><td>{'' if free else 'fixed'}</td></tr>"
+            for name, value, free in cells
+        )
+        head = "<tr><th>name</th><th>value</th><th></th></tr>"
+        return f"<div><code>{escape(repr(self))}</code><table>{head}{lines}</table></div>"
 
     @property
     def noise_parameter(self) -> Parameter | None:

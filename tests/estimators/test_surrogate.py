@@ -1,5 +1,7 @@
 """Surrogate questions of a fitted regressor against plain averages, Monte Carlo and known Sobol indices."""
 
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -137,3 +139,10 @@ def test_models_without_these_answers_say_so():
     words = GPRegressor(k.PairFunction(lambda a, b: len(set(a) & set(b))), max_iterations=0)
     with pytest.raises(InputError, match="objects"):
         partial_dependence(words.fit(["ab", "bc", "cd"], [0.0, 1.0, 2.0]), 0, [1.0])
+
+
+def test_botorch_is_asked_for_where_it_is_missing(monkeypatch):
+    for name in ("stratagp.export.botorch_model", "botorch"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(InputError, match=r"stratagp\[botorch\]"):
+        GPRegressor(max_iterations=0).fit([[0.0], [1.0]], [0.0, 1.0]).to_botorch()

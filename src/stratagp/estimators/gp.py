@@ -13,11 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from stratagp.errors import InputError, NoAttributeError
+from stratagp.estimators.changed_rows import forget, update
 from stratagp.estimators.classification import Classifier
 from stratagp.estimators.inputs.base import RowsLike
 from stratagp.estimators.intake import CheckpointLike
 from stratagp.estimators.regression import Regressor
-from stratagp.estimators.surrogate import partial_dependence, predict_uncertain, sobol_indices
+from stratagp.estimators.surrogate import partial_dependence, predict_uncertain, sobol_indices, to_botorch
 from stratagp.kernels import Kernel, Matern
 from stratagp.models.cokriging import CoKrigingModel
 from stratagp.models.fitted_classes import ClassModel
@@ -195,9 +196,12 @@ class GPRegressor(Regressor):
         total, std = mean * self.scale_.scale, np.sqrt(var) * self.scale_.scale
         return (self._shaped(total), self._shaped(std)) if return_std else self._shaped(total)
 
+    update = update
+    forget = forget
     partial_dependence = partial_dependence
     predict_uncertain = predict_uncertain
     sobol_indices = sobol_indices
+    to_botorch = to_botorch
 
     @property
     def evidence_bounds_(self) -> tuple[float, float]:

@@ -49,6 +49,7 @@ class Regressor(RegressorMixin, Estimator, ABC):
     several_targets: ClassVar[bool] = True
     scale_: TargetScale = field(init=False)
     one_target_: bool = field(init=False)
+    weight_unit_: float = field(init=False)
 
     def _rows(
         self,
@@ -61,13 +62,10 @@ class Regressor(RegressorMixin, Estimator, ABC):
         y = intake.y if intake.y is None or self.several_targets else column_or_1d(intake.y, warn=True)
         targets = check_targets(self, y, len(points), gaps)
         self.one_target_ = targets.ndim == 1
-        targets = targets.reshape(len(targets), -1)
-        noise = None if known_noise is None else check_noise(known_noise, len(points))
-        weights = check_weights(sample_weight, len(points))
-        if weights is not None:
-            kept = np.flatnonzero(weights)
-            points, targets, weights = points.take(kept), targets[kept], weights[kept]
-            noise = None if noise is None else noise[kept]
+        points, targets, weights, noise = taking_part(
+            points, targets.reshape(len(targets), -1), sample_weight, known_noise
+        )
+        self.weight_unit_ = 1.0 if weights is None else float(weights.mean())
         likelihood = self._likelihood(targets.shape[1])
         self.scale_ = TargetScale(np.zeros(targets.shape[1]), np.ones(targets.shape[1]))
         if self._is_scalable(targets, likelihood):
@@ -78,13 +76,22 @@ class Regressor(RegressorMixin, Estimator, ABC):
                     f"standardise='none' leaves the start values of likelihood={self.likelihood!r} without a unit: let "
                     "targets be standardised, or give a Likelihood with values that suit them"
                 )
-        data = Data(
+        return self._made_rows(intake, points, self._standard(points, targets, weights, noise), likelihood)
+
+    def _standard(
+        self,
+        points: Points,
+        targets: Float[np.ndarray, "n p"],
+        weights: Float[np.ndarray, " n"] | None,
+        noise: Float[np.ndarray, " n"] | None,
+    ) -> Data:
+        """Rows in the units in which the model learns."""
+        return Data(
             points.values,
             torch.from_numpy(self.scale_.to_standard(targets)),
-            None if weights is None else torch.from_numpy(weights / weights.mean()),
+            None if weights is None else torch.from_numpy(weights / self.weight_unit_),
             None if noise is None else torch.from_numpy(noise[:, None] / self.scale_.scale**2),
         )
-        return self._made_rows(intake, points, data, likelihood)
 
     def _is_scalable(self, targets: Float[np.ndarray, "n p"], likelihood: Likelihood | None) -> bool:
         """Whether targets may be shifted and scaled."""
@@ -323,6 +330,21 @@ class Regressor(RegressorMixin, Estimator, ABC):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = self.several_targets
         return tags
+
+
+def taking_part(
+    points: Points,
+    targets: Float[np.ndarray, "n p"],
+    sample_weight: ArrayLike | None,
+    known_noise: ArrayLike | None,
+) -> tuple[Points, np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """The rows whose weight is not zero: points, targets, weights and known noise."""
+    noise = None if known_noise is None else check_noise(known_noise, len(points))
+    weights = check_weights(sample_weight, len(points))
+    if weights is None:
+        return points, targets, None, noise
+    kept = np.flatnonzero(weights)
+    return points.take(kept), targets[kept], weights[kept], None if noise is None else noise[kept]
 
 
 def is_of_counts(model: BaseEstimator) -> bool:

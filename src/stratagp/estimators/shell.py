@@ -25,6 +25,7 @@ from stratagp.estimators.inputs.objects import ObjectInputs, refuse_mixtures, wa
 from stratagp.estimators.inputs.table import N_DRAWS, TableInputs
 from stratagp.estimators.inputs.views import ViewInputs
 from stratagp.estimators.intake import CheckpointLike, Intake, Reading, is_source, taken_in
+from stratagp.estimators.notebook import fitted_attributes, html_repr, mime_bundle
 from stratagp.estimators.prediction_files import predict_file
 from stratagp.estimators.refit import EARLIER, learn_from, refit
 from stratagp.estimators.saving import export_model, first_rows, save_model
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 Standardise = Literal["targets", "both", "none"]
 Seed: TypeAlias = int | np.random.RandomState | None
 _NO_SETTINGS = ("verbose", "random_state", "device")  # which may differ where a fit goes on
-_COMPUTED = ("hyperparameters_", "relevance_")  # when first asked for
+COMPUTED = ("hyperparameters_", "relevance_")  # when first asked for
 CHUNK = 4096  # rows, and draws of rows with missing entries, that are predicted at once
 
 
@@ -124,7 +125,7 @@ class Estimator(BaseEstimator, ABC):
             self._check()
             intake = self._taken_in(X, y, checkpoint)
             context = FitContext(intake.seed, device, intake.checkpoint, self._say, bool(self.verbose))
-            for name in _COMPUTED:
+            for name in COMPUTED:
                 self.__dict__.pop(name, None)
             self.inputs_ = self._reader(intake.X)
             points = self.inputs_.learn(self, intake.X)
@@ -381,6 +382,7 @@ class Estimator(BaseEstimator, ABC):
     refit = refit
     save = save_model
     export = export_model
+    _repr_html_inner, _repr_mimebundle_, _get_fitted_attr_html = html_repr, mime_bundle, fitted_attributes
 
     def __getstate__(self) -> dict[str, Any]:
         """What copies and pickles hold: the model on the processor, where any machine can read it."""

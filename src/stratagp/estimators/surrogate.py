@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
@@ -166,6 +167,19 @@ def sobol_indices(gp: Regressor, order: int | None = None) -> InputEffects:
     )
     unresolved = unit * float(np.mean([each.unresolved for each in found]))
     return InputEffects(list(names), effects, first, total, unit * float(power.mean()), unresolved)
+
+
+def to_botorch(gp: Regressor) -> Any:
+    """This regressor as a model of BoTorch, for its acquisition functions; it needs the package botorch.
+
+    :class:`~stratagp.export.botorch_model.FittedModel` says what it can do.
+    """
+    check_is_fitted(gp, "fitted_")
+    try:
+        module = import_module("stratagp.export.botorch_model")
+    except ModuleNotFoundError as error:
+        raise InputError(f"to_botorch needs botorch ({error}): pip install 'stratagp[botorch]'") from error
+    return module.FittedModel(gp)
 
 
 def _check_columns_known(gp: Regressor, asked: str) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from stratagp.kernels import Kernel, gradient_gradient, value_gradient, with_derivatives
 from stratagp.kernels.multi_output.derivatives import slopes_of
 from stratagp.linalg import blocked, cholesky
+from stratagp.linalg.fewer_rows import factor_without
 from stratagp.models.data_checks import check_column, check_data, check_points, row_noise, wants_gradient
 from stratagp.models.memory import check_memory
 from stratagp.models.noisy_covariance import NoisyCovariance
@@ -138,6 +139,20 @@ class ExactPosterior(Process):
         own = torch.arange(n, n + len(y), device=y.device)
         order = None if self.order is None else torch.cat([self.order, own])
         return ExactPosterior(self.prior, points, residual, level, factor, alpha, order)
+
+    def without(self, rows: Int[Tensor, " r"]) -> ExactPosterior:
+        """The posterior without some of its data, given by their places: O(n²) for each, nothing is factored anew."""
+        n = len(self.alpha)
+        check_memory(n, "conditioning", 1, self.factor.element_size())
+        places = torch.arange(n, device=rows.device) if self.order is None else self.order
+        gone = torch.isin(places, rows)
+        left = (~gone).nonzero()[:, 0]
+        with torch.no_grad():
+            factor, residual, noise = factor_without(self.factor, gone), self.residual[left], self.noise[left]
+            x = self.x[left] if isinstance(self.x, Tensor) else [self.x[i] for i in left.tolist()]
+            alpha = NoisyCovariance(self.prior.kernel, x, noise).solve(factor, residual[:, None])[:, 0]
+        order = None if self.order is None else places[left].argsort().argsort()
+        return ExactPosterior(self.prior, x, residual, noise, factor, alpha, order)
 
     def draw(self, n_features: int = 1000, generator: torch.Generator | None = None) -> Callable[[Any], Tensor]:
         """One function by Matheron's rule: a prior draw ``g``, corrected to agree with the data.

@@ -216,12 +216,13 @@ class ExactModel(ProcessModel):
 
     def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
         """Evidence or leave-one-out density; of many rows the evidence is estimated from the conditionals at hand."""
-        if leave_one_out or self.sets is None:
+        sets = _current(self)
+        if leave_one_out or sets is None:
             return super().score(leave_one_out)
         prior, data = self.prior, self.data
         parts = zip(data.y.mT, data.row_noise(prior.noise), strict=True)
         levels = [(y - prior.mean(data.x), prior.noise if level is None else level) for y, level in parts]
-        return torch.stack([vecchia(prior.kernel, level, data.x, rest, self.sets) for rest, level in levels]).sum()
+        return torch.stack([vecchia(prior.kernel, level, data.x, rest, sets) for rest, level in levels]).sum()
 
     def evidence(self) -> Float[Tensor, ""]:
         """``log p(y)``, from the factor where there is one for all rows."""
@@ -272,7 +273,7 @@ class VecchiaModel(ProcessModel):
 
         The conditionals that values are learnt from are those of rows after half of the others.
         """
-        return super().score(leave_one_out) if leave_one_out else self._density(self.sets)
+        return super().score(leave_one_out) if leave_one_out else self._density(_current(self))
 
     def evidence(self) -> Float[Tensor, ""]:
         """``log p(y)``, estimated from rows of the whole order."""
@@ -360,6 +361,15 @@ class StudentTModel(ProcessModel):
         """The posterior, with its degrees of freedom."""
         posterior = self.prior.condition(self.data.x, self.data.y[:, 0])
         return [TargetPosterior(posterior, settled(posterior.noise), posterior.dof)]
+
+
+def _current(model: ExactModel | VecchiaModel) -> Conditionals | None:
+    """The conditionals at hand, found anew where rows have come or gone since."""
+    if model.sets is not None and not model.sets.total:
+        count, few = model.sets.given.shape
+        seed = model.prior.seed if isinstance(model, VecchiaModel) else 0
+        model.sets = nearest_before(model.prior.kernel, model.data.x, few, seed, count, late=True)
+    return model.sets
 
 
 def summands(posterior: ExactPosterior) -> list[Kernel]:

@@ -42,6 +42,18 @@ class Data:
         rest = (None if part is None else part[chosen] for part in (self.weights, self.noise, self.extra))
         return Data(x, self.y[chosen], *rest)
 
+    def joined(self, more: Data) -> Data:
+        """These rows and others of the same kind; a row has weight 1 and nothing extra where that was not given."""
+        x = torch.cat([self.x, more.x]) if isinstance(self.x, Tensor) else [*self.x, *more.x]
+        noise = None if self.noise is None or more.noise is None else torch.cat([self.noise, more.noise])
+        weights, extra = _joined(self, more, "weights", 1.0), _joined(self, more, "extra", 0.0)
+        return Data(x, torch.cat([self.y, more.y]), weights, noise, extra)
+
+    def without(self, gone: Int[Tensor, " r"]) -> Data:
+        """All but some of the rows."""
+        left = torch.ones(len(self), dtype=torch.bool, device=gone.device).index_fill(0, gone, False)
+        return self.take(left.nonzero()[:, 0])
+
     def some(self, most: int, seed: int) -> Data:
         """At most ``most`` rows at random, in their order."""
         return self.take(some_rows(len(self), most, seed))
@@ -65,6 +77,15 @@ class Data:
             level = level if self.weights is None else level / self.weights
             levels.append(level if self.extra is None else level + self.extra)
         return levels
+
+
+def _joined(one: Data, other: Data, name: str, default: float) -> Float[Tensor, " n"] | None:
+    """What is known of each row of both; None where it is known of neither."""
+    parts = [getattr(each, name) for each in (one, other)]
+    if parts[0] is parts[1] is None:
+        return None
+    both = zip((one, other), parts, strict=True)
+    return torch.cat([each.y.new_full((len(each),), default) if part is None else part for each, part in both])
 
 
 def some_rows(n: int, most: int, seed: int) -> Int[Tensor, " r"]:

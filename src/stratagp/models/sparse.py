@@ -15,7 +15,7 @@ from stratagp.kernels import Kernel
 from stratagp.linalg import cholesky
 from stratagp.linalg.gram import CHUNK, whiten
 from stratagp.means import Mean, Zero
-from stratagp.models.data_checks import check_data, check_points, row_noise
+from stratagp.models.data_checks import check_data, check_points, row_noise, wants_gradient
 from stratagp.objectives.collapsed import Projection, check_inducing, fitc, fitc_noise, project, sgpr, upper_bound
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value, positive, real
@@ -105,6 +105,8 @@ class SparseGP(Parameterised):
 class SparsePosterior:
     """A sparse process given data: ``L Lᵀ = Kzz``, ``M Mᵀ = I + B`` and ``α = M⁻¹b`` answer every question.
 
+    Gradients flow to points that require them.
+
     >>> from stratagp import kernels as k
     >>> x = torch.linspace(0, 6, 50, dtype=torch.float64)[:, None]
     >>> posterior = SparseGP(k.RBF(), x[::10], noise=1e-2).condition(x, x.sin().squeeze())
@@ -131,14 +133,14 @@ class SparsePosterior:
         ``m + cᵀα`` and ``k − |a|² + |c|²`` with ``a = L⁻¹k(z, x)`` and ``c = M⁻¹a``, in chunks of rows.
         """
         x = check_points(self.prior.kernel, x)
-        with torch.no_grad():
+        with torch.set_grad_enabled(wants_gradient(x)):
             parts = [self._chunk(rows) for rows in x.split(self.prior.chunk or max(1, CHUNK // len(self.z)))]
         return Gaussian(torch.cat([mean for mean, _ in parts]), torch.cat([var for _, var in parts]))
 
     def mean(self, x: Any) -> Float[Tensor, " n"]:
         """``m(x) + k(x, z) w`` with ``w = L⁻ᵀM⁻ᵀα``: one product per row, without the variance."""
         x = check_points(self.prior.kernel, x)
-        with torch.no_grad():
+        with torch.set_grad_enabled(wants_gradient(x)):
             half = torch.linalg.solve_triangular(self.inner.mT, self.alpha[:, None], upper=True)
             weights = torch.linalg.solve_triangular(self.factor.mT, half, upper=True).squeeze(-1)
             rows = x.split(self.prior.chunk or max(1, CHUNK // len(self.z)))
@@ -149,7 +151,7 @@ class SparsePosterior:
         kernel = self.prior.kernel
         left = check_points(kernel, x)
         right = left if z is None else check_points(kernel, z)
-        with torch.no_grad():
+        with torch.set_grad_enabled(wants_gradient(left, right)):
             a, b = (whiten(kernel(rows, self.z), self.factor) for rows in (left, right))
             return kernel(left, right) - a @ b.mT + whiten(a, self.inner) @ whiten(b, self.inner).mT
 

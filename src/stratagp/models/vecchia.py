@@ -151,10 +151,10 @@ class VecchiaPosterior(Process):
         """
         points = self._points(x)
         joint = points if z is None else torch.cat([points, self._points(z)])
-        with torch.no_grad():
+        with torch.set_grad_enabled(wants_gradient(joint)):
             n, t = len(self.x), len(joint)
             every = torch.cat([self.x, joint])
-            known = _KNOWN * self.prior.kernel.diag(joint)
+            known = _KNOWN * self.prior.kernel.diag(joint).detach()
             together = replace(self, x=every, residual=every.new_zeros(n + t), noise=torch.cat([self.noise, known]))
             among = NeighbourSearch(self.prior.kernel, joint)
             earlier = among.nearest(joint, self.n_neighbours, before=torch.arange(t, device=every.device))
@@ -164,9 +164,9 @@ class VecchiaPosterior(Process):
             weights = torch.cat([part.weights for part in parts])
             of_new = weights.masked_fill(found < n, 0.0)
             a = every.new_zeros(t, t).scatter_add_(1, (found - n).clamp_min(0), of_new)
-            scale = torch.cat([part.var for part in parts]).sqrt()
-            root = torch.linalg.solve_triangular(torch.eye(t).to(a) - a, torch.diag(scale), upper=False)
-            cov = root @ root.mT
+            left = torch.cat([part.var for part in parts])
+            spread = torch.linalg.solve_triangular(torch.eye(t).to(a) - a, torch.eye(t).to(a), upper=False)
+            cov = (spread * left) @ spread.mT
             return cov if z is None else cov[: len(points), len(points) :]
 
     def leave_one_out(self, rows: Int[Tensor, " r"] | None = None) -> Gaussian:
@@ -189,6 +189,11 @@ class VecchiaPosterior(Process):
             level = row_noise(self.prior, y, noise).detach().expand(len(y))
             residual = torch.cat([self.residual, y - self.prior.mean(x)])
         return replace(self, x=torch.cat([self.x, x]), residual=residual, noise=torch.cat([self.noise, level]))
+
+    def without(self, rows: Int[Tensor, " r"]) -> VecchiaPosterior:
+        """The posterior without some of its data, given by their places."""
+        left = rows.new_ones(len(self.x), dtype=torch.bool).index_fill(0, rows, False)
+        return replace(self, x=self.x[left], residual=self.residual[left], noise=self.noise[left])
 
     def draw(self, n_features: int = 1000, generator: torch.Generator | None = None) -> Callable[[Any], Tensor]:
         """One function by Matheron's rule: a prior draw ``g``, corrected by the neighbours of each point.

@@ -45,6 +45,10 @@ class Conditionals(NamedTuple):
         """The same on at most so many of the rows before, the nearest."""
         return Conditionals(self.rows, self.given[:, :most].contiguous(), self.total)
 
+    def outdated(self) -> Conditionals:
+        """The same, marked as those of rows that have changed since: a total of 0."""
+        return Conditionals(self.rows, self.given, 0)
+
     @property
     def places(self) -> Int[Tensor, "b k"]:
         """The rows of each conditional, its own as the last."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch.nn import Module
 
 from stratagp.errors import StrataGPError
 from stratagp.estimators.calibrated import Calibration
+from stratagp.estimators.notebook import learnt_values
 from stratagp.estimators.shell import Estimator
 from stratagp.estimators.strata import Stacked
 from stratagp.kernels import Periodic
@@ -107,12 +107,7 @@ def learnt_table(model: BaseEstimator, with_errors: bool) -> list[Hyperparameter
     """Learnt values; with standard errors if these are wanted, or known already."""
     if not isinstance(model, Estimator) or isinstance(model, Stacked):
         return []
-    slow = not with_errors or len(model._kernel_columns()) > _MOST_LENGTHSCALES
-    if slow and "hyperparameters_" not in vars(model):
-        model = copy.copy(model)
-        model.fitted_ = copy.copy(model.fitted_)
-        model.fitted_.learnt = None  # the score, whose curvature gives standard errors
-    return list(model.hyperparameters_)
+    return learnt_values(model, with_errors and len(model._kernel_columns()) <= _MOST_LENGTHSCALES)
 
 
 def _lengthscales(model: BaseEstimator, table: list[Hyperparameter], inputs: InputSummary) -> list[dict[str, Any]]:
