@@ -8,10 +8,8 @@ import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from stratagp.errors import ConvergenceWarning
-from stratagp.kernels import Kernel, Matern
+from stratagp.kernels import Kernel
 from stratagp.models.fitted import Fitted, Learnt
 from stratagp.models.fitted_process import ExactModel, VecchiaModel
 from stratagp.models.vecchia import VecchiaGP
@@ -19,15 +17,14 @@ from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.exact import noise_of
 from stratagp.recipes.processes import check_device, spread_of_filled
 from stratagp.recipes.search import Search, lower, open_noise, train
+from stratagp.recipes.smoothness import kernels_of_all, tried_in_turn
 from stratagp.training.criterion import Centres, Criterion
 from stratagp.training.lbfgs import Curvature
 from stratagp.training.start import start_from_data
 
-SMOOTHNESS = (2.5, 1.5, 0.5)  # of the Matérn kernels that compete where nobody gave one
 CONDITIONALS = 4000  # rows whose conditionals the last values come from
 _SEARCH = ((500, 30), (500, 30))  # rows and neighbours that a search sees, twice: then in the metric that it found
-_COMPARE = (2000, 50)  # those that the best searches go on with
-_KEPT = 3  # searches that go on
+_COMPARE = (2000, 50)  # those that the best start goes on with, and kernels are compared by
 _POLISH = ((CONDITIONALS, 60), (CONDITIONALS, 60))  # those that the last values come from
 _NOISE = (5 * CONDITIONALS, 60)  # those that the noise comes from: mistakes among twins are rare
 _ENOUGH, _PATIENCE = 1e-3, 4  # nats a row: so many iterations that gain less end a climb
@@ -41,7 +38,7 @@ class VecchiaRecipe(Recipe):
     the others best, with neighbours about as near as those of new rows.
 
     Arguments:
-        kernel: bound to its columns. Where it is left out, Matérn kernels compete whose smoothness is 1/2, 3/2 and 5/2.
+        kernel: bound to its columns. Left out, kernels of several smoothnesses compete.
         n_neighbours: how many rows a prediction comes from.
         mean: the prior mean; zero if left out.
         search: how hyperparameters are learnt.
@@ -98,20 +95,18 @@ class VecchiaRecipe(Recipe):
 
     def _best(self, rows: Rows, context: FitContext) -> _Way:
         """The search that says most about rows it has not seen, of the given kernel or of all smoothnesses."""
-        kernels = [self.kernel] if self.kernel is not None else self._of_all_smoothnesses(rows)
-        ways = [way for kernel in kernels for way in self._searches(kernel, rows, context)]
-        if len(ways) == 1:
-            return ways[0]
-        kept = sorted(ways, key=lambda way: way.model.judged(), reverse=True)[:_KEPT]
-        found = []
-        for way in kept:
-            way.climb(_COMPARE)
-            found.append(way.model.judged())
-            context.log(f"{way.model.prior.kernel}: {found[-1]:.4f} nats a row")
-        return kept[int(np.argmax(found))]
 
-    def _of_all_smoothnesses(self, rows: Rows) -> list[Kernel]:
-        return [rows.bind(None, Matern(nu=nu, ard=True)) for nu in SMOOTHNESS]
+        def learn(kernel: Kernel, before: _Way | None) -> _Way:
+            if before is None:
+                way = max(self._searches(kernel, rows, context), key=_Way.judged)
+            else:
+                way = before.under(self._start(kernel, rows, context))
+            way.climb(_COMPARE)
+            context.log(f"{way.model.prior.kernel}: {way.judged():.4f} nats a row")
+            return way
+
+        kernels = kernels_of_all(rows) if self.kernel is None else [self.kernel]
+        return max(tried_in_turn(kernels, learn, _Way.judged), key=_Way.judged)
 
     def _searches(self, kernel: Kernel, rows: Rows, context: FitContext) -> list[_Way]:
         """Values near the best, from a start with much noise and, where it is learnt, from one with little."""
@@ -144,6 +139,19 @@ class _Way:
     context: FitContext
     centres: Centres = field(default_factory=Centres)
     curvature: Curvature = field(default_factory=Curvature)
+    worth: float | None = None  # as judged, until the next climb
+
+    def judged(self) -> float:
+        """The density of rows that no climb has seen."""
+        self.worth = self.model.judged() if self.worth is None else self.worth
+        return self.worth
+
+    def under(self, other: _Way) -> _Way:
+        """Another kernel, from the values of this one."""
+        Criterion(other.search.criterion, other.model.module, other.model.score, other.centres)
+        other.model.module.load_state_dict(self.model.module.state_dict())
+        other.search, other.curvature = replace(self.search, n_restarts=0), self.curvature.times(1)
+        return other
 
     def may_begin_quietly(self) -> bool:
         """Whether there is a second start: noise that is learnt, and a search that may try it."""
@@ -190,7 +198,7 @@ class _Way:
 
         The first climb tries all starts; the others begin where the last one ended, with the curvature that it learnt.
         """
-        model, (n_rows, n_neighbours) = self.model, size
+        model, (n_rows, n_neighbours), self.worth = self.model, size, None
         search = self.search if model.result is None else replace(self.search, n_restarts=0)
         few = min(n_neighbours, model.prior.n_neighbours)
         model.sets = model.prior.conditionals(model.data.x, n_rows, few, late=True)
