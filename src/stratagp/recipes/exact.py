@@ -51,13 +51,14 @@ class ExactRecipe(Recipe):
                 return self._from_conditionals(self.many.fit(rows, context), context)
         check_device(data.x, context)
         if self.kernel is None:
-            model, known = smoothest(kernels_of_all(rows), partial(self._start, data, context), self.search, context)
+            model, known, _ = smoothest(kernels_of_all(rows), partial(self.start, data, context), self.search, context)
         else:
-            model, known = self._start(data, context, self.kernel), Known()
+            model, known = self.start(data, context, self.kernel), Known()
         most = len(data) if self.search.criterion == "bayes" else LARGE_ROWS
         return fit_process(model, self.search, rows, context, known, most)
 
-    def _start(self, data: Data, context: FitContext, kernel: Kernel) -> ExactModel:
+    def start(self, data: Data, context: FitContext, kernel: Kernel) -> ExactModel:
+        """The model before it has learnt, with values that suit the data."""
         kernel = start_from_data(kernel, data.x, data.y.mean(1))
         model = ExactModel(ExactGP(kernel, copy.deepcopy(self.mean), noise_of(data)), data)
         model.to(context.device)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 
+from stratagp.errors import NotPositiveDefiniteError, NumericalWarning
 from stratagp.kernels import RBF, Kernel, Matern
 from stratagp.models.fitted_process import ExactModel
 from stratagp.recipes.base import FitContext, Rows
@@ -17,8 +20,15 @@ SMOOTHNESS = (0.5, 1.5, 2.5)  # of the Matérn kernels that compete, beside the 
 _FIRST = 2  # the place of the one that is tried first
 _SEARCH, _JUDGE = 500, 1500  # rows that candidates are learnt from, and rows whose evidence tells which is best
 
-Kind = TypeVar("Kind")
-Candidate = TypeVar("Candidate")
+Found = TypeVar("Found")
+
+
+class Begun(NamedTuple):
+    """A model with values from few rows, what is known of it, and how well it explains these rows."""
+
+    model: ExactModel
+    known: Known
+    worth: float
 
 
 def kernels_of_all(rows: Rows) -> list[Kernel]:
@@ -26,22 +36,20 @@ def kernels_of_all(rows: Rows) -> list[Kernel]:
     return [rows.bind(None, kernel) for kernel in [*(Matern(nu=nu, ard=True) for nu in SMOOTHNESS), RBF(ard=True)]]
 
 
-def tried_in_turn(
-    kinds: Sequence[Kind],
-    learn: Callable[[Kind, Candidate | None], Candidate],
-    worth: Callable[[Candidate], float],
-) -> list[Candidate]:
-    """All that is tried of a row of kinds: the third, then better neighbours, each from where the best before it ended.
+def best_of_walk(
+    count: int, learn: Callable[[int, Found | None], Found], worth: Callable[[Found], float]
+) -> list[Found]:
+    """What is learnt at the third of ``count`` places, then at better neighbours, each from the best before: all of it.
 
-    >>> tried_in_turn([1, 2, 3, 4], lambda kind, before: kind, lambda found: -abs(found - 2))
-    [3, 4, 2, 1]
+    >>> best_of_walk(4, lambda place, before: place, lambda found: -abs(found - 1))
+    [2, 3, 1, 0]
     """
-    first = at = min(_FIRST, len(kinds) - 1)
-    best = learn(kinds[at], None)
+    at = first = min(_FIRST, count - 1)
+    best = learn(first, None)
     tried = [best]
     for step in (1, -1):
-        while 0 <= at + step < len(kinds):
-            found = learn(kinds[at + step], best)
+        while 0 <= at + step < count:
+            found = learn(at + step, best)
             tried.append(found)
             if not worth(found) > worth(best):
                 break
@@ -53,30 +61,45 @@ def tried_in_turn(
 
 def smoothest(
     kernels: Sequence[Kernel], start: Callable[[Kernel], ExactModel], search: Search, context: FitContext
-) -> tuple[ExactModel, Known]:
-    """The model that explains more rows best, with values from few rows, and what is known of it.
+) -> Begun:
+    """The model that explains more rows best, with values from few rows.
 
     ``start`` makes a model from a kernel. All starts are tried with one of the kernels; others begin where that ended.
     Where values are not to be learnt, it is that one.
     """
     if search.max_iterations == 0:
-        return start(kernels[_FIRST]), Known()
+        return Begun(start(kernels[_FIRST]), Known(), 0.0)
 
-    def learn(kernel: Kernel, before: tuple[ExactModel, Known] | None) -> tuple[ExactModel, Known]:
-        model, known = start(kernel), Known()
+    def learn(place: int, before: Begun | None) -> Begun:
+        model, known = start(kernels[place]), Known()
         if before is not None:
             Criterion(search.criterion, model.module, model.score, known.centres)
-            model.module.load_state_dict(before[0].module.state_dict())
-            known.curvature, known.rows = before[1].curvature, before[1].rows
-        climb_on(min(_SEARCH, len(model.data)), model, search, context, known)
-        return model, known
+            model.module.load_state_dict(before.model.module.state_dict())
+            known.curvature, known.rows = before.known.curvature, before.known.rows
 
-    def judged(found: tuple[ExactModel, Known]) -> float:
-        model, known = found
-        part = model.on(model.data.some(_JUDGE, context.seed))
+        def climbed() -> float:
+            climb_on(min(_SEARCH, len(model.data)), model, search, context, known)
+            return float(model.result.value)
+
+        return Begun(model, known, climbed() if before is None else _without_jitter(climbed))
+
+    def judged(begun: Begun) -> float:
+        part = begun.model.on(begun.model.data.some(_JUDGE, context.seed))
+        criterion = Criterion(search.criterion, begun.model.module, part.score, begun.known.centres)
         with torch.no_grad():
-            value = float(Criterion(search.criterion, model.module, part.score, known.centres).objective())
-        context.log(f"{model.prior.kernel}: {value:.3f}")
+            value = _without_jitter(lambda: float(criterion.objective()))
+        context.log(f"{begun.model.prior.kernel}: {value:.3f}")
         return value
 
-    return max(tried_in_turn(kernels, learn, lambda found: found[0].result.value), key=judged)
+    tried = best_of_walk(len(kernels), learn, lambda begun: begun.worth)
+    return max((begun for begun in tried if begun.worth > -math.inf), key=judged)
+
+
+def _without_jitter(worth: Callable[[], float]) -> float:
+    """What something is worth, nothing where a covariance is singular: then a rougher kernel is the better choice."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NumericalWarning)
+        try:
+            return worth()
+        except (NumericalWarning, NotPositiveDefiniteError):
+            return -math.inf

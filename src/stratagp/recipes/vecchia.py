@@ -8,24 +8,28 @@ import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stratagp.errors import ConvergenceWarning
-from stratagp.kernels import Kernel
+import numpy as np
+
+from stratagp.errors import ConvergenceWarning, NotPositiveDefiniteError, NumericalWarning
+from stratagp.kernels import Kernel, Matern
 from stratagp.models.fitted import Fitted, Learnt
-from stratagp.models.fitted_process import ExactModel, VecchiaModel
+from stratagp.models.fitted_process import ExactModel, ProcessModel, VecchiaModel
 from stratagp.models.vecchia import VecchiaGP
 from stratagp.recipes.base import FitContext, Recipe, Rows
-from stratagp.recipes.exact import noise_of
+from stratagp.recipes.exact import ExactRecipe, noise_of
 from stratagp.recipes.processes import check_device, spread_of_filled
 from stratagp.recipes.search import Search, lower, open_noise, train
-from stratagp.recipes.smoothness import kernels_of_all, tried_in_turn
+from stratagp.recipes.smoothness import SMOOTHNESS
 from stratagp.training.criterion import Centres, Criterion
 from stratagp.training.lbfgs import Curvature
 from stratagp.training.start import start_from_data
 
 CONDITIONALS = 4000  # rows whose conditionals the last values come from
 _SEARCH = ((500, 30), (500, 30))  # rows and neighbours that a search sees, twice: then in the metric that it found
-_COMPARE = (2000, 50)  # those that the best start goes on with, and kernels are compared by
+_COMPARE = (2000, 50)  # those that the best searches go on with
+_KEPT = 3  # searches that go on
 _POLISH = ((CONDITIONALS, 60), (CONDITIONALS, 60))  # those that the last values come from
+_EVIDENCE = 1500  # rows whose evidence competes with conditionals
 _NOISE = (5 * CONDITIONALS, 60)  # those that the noise comes from: mistakes among twins are rare
 _ENOUGH, _PATIENCE = 1e-3, 4  # nats a row: so many iterations that gain less end a climb
 
@@ -50,7 +54,10 @@ class VecchiaRecipe(Recipe):
     search: Search = field(default_factory=Search)
 
     def fit(self, rows: Rows, context: FitContext) -> VecchiaModel:
-        """Search on few conditionals, keep the search that says most about others, and polish on more."""
+        """Search on few conditionals, keep the search that says most about others, and polish on more.
+
+        What the evidence of few rows says competes at last, on rows that are left out.
+        """
         check_device(rows.data.x, context)
         way = self._best(rows, context)
         model = way.model
@@ -64,7 +71,29 @@ class VecchiaRecipe(Recipe):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        return model
+        other = self._by_evidence(model, rows, context)
+        worth = [each.foretold() for each in (model, other)]
+        context.log(f"rows left out: {worth[0]:.4f} nats each, with values by the evidence of few rows {worth[1]:.4f}")
+        return other if worth[1] > worth[0] else model
+
+    def _by_evidence(self, model: VecchiaModel, rows: Rows, context: FitContext) -> VecchiaModel:
+        """All rows with the values that explain few of them best: of smooth functions, conditionals see too little."""
+        some = replace(rows, data=model.data.some(_EVIDENCE, context.seed), filled=None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # values compete as they are
+            warnings.simplefilter("error", NumericalWarning)
+            try:
+                exact = ExactRecipe(self.kernel, self.mean, self.search).fit(some, context)
+            except (NumericalWarning, NotPositiveDefiniteError):
+                return model
+        found = VecchiaModel(self._prior_of(exact, context), model.data, [], exact.learnt, exact.result, model.sets)
+        found.draws = [found.condition()]
+        return found
+
+    def _prior_of(self, exact: ProcessModel, context: FitContext) -> VecchiaGP:
+        """The process with the values of an exact one."""
+        kernel, mean, noise = copy.deepcopy((exact.prior.kernel, exact.prior.mean, exact.prior.parameter("noise")))
+        return VecchiaGP(kernel, mean, noise, self.n_neighbours, context.seed)
 
     def again(self, before: Fitted, rows: Rows, context: FitContext) -> VecchiaModel:
         """The values that were learnt before, with all of these rows to be neighbours; polished after few rows."""
@@ -86,8 +115,7 @@ class VecchiaRecipe(Recipe):
 
     def _polished(self, before: ExactModel, learnt: Learnt, rows: Rows, context: FitContext) -> VecchiaModel:
         """From the values of an exact process of few rows."""
-        kernel, mean, noise = copy.deepcopy((before.prior.kernel, before.prior.mean, before.prior.parameter("noise")))
-        prior = VecchiaGP(kernel, mean, noise, self.n_neighbours, context.seed)
+        prior = self._prior_of(before, context)
         search = replace(self.search, n_restarts=0)
         way = _Way(VecchiaModel(prior, rows.data), search, context, learnt.centres_of(prior))
         way.polish((_COMPARE, _POLISH[-1]))
@@ -95,18 +123,20 @@ class VecchiaRecipe(Recipe):
 
     def _best(self, rows: Rows, context: FitContext) -> _Way:
         """The search that says most about rows it has not seen, of the given kernel or of all smoothnesses."""
-
-        def learn(kernel: Kernel, before: _Way | None) -> _Way:
-            if before is None:
-                way = max(self._searches(kernel, rows, context), key=_Way.judged)
-            else:
-                way = before.under(self._start(kernel, rows, context))
+        kernels = [self.kernel] if self.kernel is not None else self._of_all_smoothnesses(rows)
+        ways = [way for kernel in kernels for way in self._searches(kernel, rows, context)]
+        if len(ways) == 1:
+            return ways[0]
+        kept = sorted(ways, key=lambda way: way.model.judged(), reverse=True)[:_KEPT]
+        found = []
+        for way in kept:
             way.climb(_COMPARE)
-            context.log(f"{way.model.prior.kernel}: {way.judged():.4f} nats a row")
-            return way
+            found.append(way.model.judged())
+            context.log(f"{way.model.prior.kernel}: {found[-1]:.4f} nats a row")
+        return kept[int(np.argmax(found))]
 
-        kernels = kernels_of_all(rows) if self.kernel is None else [self.kernel]
-        return max(tried_in_turn(kernels, learn, _Way.judged), key=_Way.judged)
+    def _of_all_smoothnesses(self, rows: Rows) -> list[Kernel]:
+        return [rows.bind(None, Matern(nu=nu, ard=True)) for nu in SMOOTHNESS]
 
     def _searches(self, kernel: Kernel, rows: Rows, context: FitContext) -> list[_Way]:
         """Values near the best, from a start with much noise and, where it is learnt, from one with little."""
@@ -139,19 +169,6 @@ class _Way:
     context: FitContext
     centres: Centres = field(default_factory=Centres)
     curvature: Curvature = field(default_factory=Curvature)
-    worth: float | None = None  # as judged, until the next climb
-
-    def judged(self) -> float:
-        """The density of rows that no climb has seen."""
-        self.worth = self.model.judged() if self.worth is None else self.worth
-        return self.worth
-
-    def under(self, other: _Way) -> _Way:
-        """Another kernel, from the values of this one."""
-        Criterion(other.search.criterion, other.model.module, other.model.score, other.centres)
-        other.model.module.load_state_dict(self.model.module.state_dict())
-        other.search, other.curvature = replace(self.search, n_restarts=0), self.curvature.times(1)
-        return other
 
     def may_begin_quietly(self) -> bool:
         """Whether there is a second start: noise that is learnt, and a search that may try it."""
@@ -198,7 +215,7 @@ class _Way:
 
         The first climb tries all starts; the others begin where the last one ended, with the curvature that it learnt.
         """
-        model, (n_rows, n_neighbours), self.worth = self.model, size, None
+        model, (n_rows, n_neighbours) = self.model, size
         search = self.search if model.result is None else replace(self.search, n_restarts=0)
         few = min(n_neighbours, model.prior.n_neighbours)
         model.sets = model.prior.conditionals(model.data.x, n_rows, few, late=True)
