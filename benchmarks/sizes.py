@@ -183,7 +183,9 @@ def prepare(who: str, name: str, n: int) -> Any:
 def measured(who: str, name: str, n: int, threads: int) -> dict[str, Any]:
     """A contest in a process of its own; that it did not end in time is a result, too."""
     try:
-        return in_subprocess("sizes:prepare", who, name, n, threads=threads, peaks=False, limit=LIMIT)._asdict()
+        return in_subprocess("sizes:prepare", who, name, n, threads=threads, peaks=False, limit=LIMIT)._asdict() | {
+            "threads": threads
+        }
     except TimeoutError:
         return {"result": None, "limit": LIMIT}
     except RuntimeError as error:
@@ -195,6 +197,7 @@ def line(who: str, name: str, n: int, found: dict[str, Any]) -> dict[str, str]:
     if row is None:
         return shown | {"fit": f"not finished in {found['limit']} s"}
     return shown | {
+        "threads": str(found.get("threads", 2)),
         "fit": in_words(row["fit"]),
         "predict": in_words(row["predict"]),
         "RMSE": f"{row['rmse']:.3f}",
@@ -205,7 +208,7 @@ def line(who: str, name: str, n: int, found: dict[str, Any]) -> dict[str, str]:
 
 
 def main() -> None:
-    bench = Benchmark.from_command_line("sizes", __doc__)
+    bench = Benchmark.from_command_line("sizes", __doc__, portable=True)
     quick = [(who, name, n) for name, sizes in QUICK.items() for n in sizes for who in CONTESTANTS if who not in SLOW]
     shown = []
     for who, name, n in quick if bench.quick else contests():
