@@ -234,13 +234,15 @@ class Benchmark:
         use_threads(threads)
 
     @classmethod
-    def from_command_line(cls, name: str, description: str | None) -> Benchmark:
+    def from_command_line(cls, name: str, description: str | None, portable: bool = False) -> Benchmark:
         """Read the command line; the script's docstring becomes its help."""
         parser = command_line(description)
         only = "measure rows whose names have one of these words, A,B; given twice, a word of each list"
         parser.add_argument("--only", action="append", default=[], metavar="WORDS", help=only)
         given = parser.parse_args()
-        return cls(name, given.quick, given.fresh, given.threads, given.only, markdown=given.markdown)
+        return cls(
+            name, given.quick, given.fresh, given.threads, given.only, markdown=given.markdown, portable=portable
+        )
 
     def _earlier_rows(self) -> dict[str, dict[str, Any]]:
         if not self.path.exists():

@@ -1,9 +1,8 @@
 """The settings of Vecchia's process, compared on rows held out from training rows; test rows take no part.
 
 Sets are those of `benchmarks/sizes.py`: a tenth of the training rows, at most 1,000, is held out by seed 2. One fit
-with each smoothness of the Matérn kernel, one with the squared exponential kernel (∞), and one that chooses among 1/2,
-3/2 and 5/2; predictions of the last come from 50 to 400 neighbours. The numbers are NLPD in units of the deviation of
-the targets.
+with each smoothness of the Matérn kernel, one with the squared exponential kernel (∞), and one that chooses;
+predictions of the last come from 50 to 400 neighbours. The numbers are NLPD in units of the deviation of the targets.
 
     STRATAGP_DATA=… python benchmarks/vecchia_settings.py
 """
@@ -44,7 +43,7 @@ def prepare(name: str, n: int, kernel: str) -> Any:
         start = time.perf_counter()
         model = GPRegressor(KERNELS[kernel], inference="vecchia", standardise="none", random_state=0)
         model.fit(x[kept], y[kept])
-        found: dict[str, Any] = {"fit": time.perf_counter() - start, "smoothness": getattr(model.kernel_, "nu", None)}
+        found: dict[str, Any] = {"fit": time.perf_counter() - start, "smoothness": getattr(model.kernel_, "nu", "∞")}
         (target,) = model.fitted_.draws[0]
         for m in NEIGHBOURS if kernel == "chosen" else (200,):
             own = replace(target, process=replace(target.process, n_neighbours=m))
@@ -62,7 +61,7 @@ def line(name: str, found: dict[str, dict[str, Any] | None]) -> dict[str, str]:
     smooth = {f"ν = {kernel}": f"{row['200']['nlpd']:.3f}" for kernel, row in results.items() if kernel != "chosen"}
     chosen = results.get("chosen", {})
     by_rows = {f"{m} rows": f"{chosen[str(m)]['nlpd']:.3f}" for m in NEIGHBOURS if chosen}
-    return {"set": name, **smooth, **({"chosen": f"{chosen['smoothness']:g}"} if chosen else {}), **by_rows}
+    return {"set": name, **smooth, **({"chosen": str(chosen["smoothness"])} if chosen else {}), **by_rows}
 
 
 def main() -> None:

@@ -287,11 +287,12 @@ def test_a_start_with_little_noise_finds_small_effects():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(120, 2))
     y = 2 * np.sin(2 * X[:, 0]) + 0.15 * np.sin(15 * X[:, 1]) + 0.01 * rng.normal(size=120)
-    once, twice = GPRegressor(n_restarts=0).fit(X, y), GPRegressor().fit(X, y)
+    kernel = k.Matern(nu=2.5, ard=True)
+    once, twice = GPRegressor(kernel, n_restarts=0).fit(X, y), GPRegressor(kernel).fit(X, y)
     assert twice.log_marginal_likelihood() > once.log_marginal_likelihood() + 50
     assert " of 2 won" in twice.result_.message
     assert twice.model_.noise.item() < 1e-3
-    fixed = GPRegressor(noise=0.01).fit(X, y)  # no noise is learnt, so the restart is random
+    fixed = GPRegressor(kernel, noise=0.01).fit(X, y)  # no noise is learnt, so the restart is random
     assert " of 2 won" in fixed.result_.message
 
 

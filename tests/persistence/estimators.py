@@ -253,7 +253,7 @@ MAKERS: dict[str, Callable[[], Fitted]] = {
     "stack": _stack,
     "stack of classes": _class_stack,
     "stack of counts": _stack_of_counts,
-    "exact": _regressor,
+    "exact": lambda: _regressor(kernel=k.Matern(nu=2.5, ard=True)),
     "exact, no noise": lambda: _regressor(noise=0.0),
     "exact, noise of rows": lambda: _regressor(noise=np.linspace(0.1, 1, 40)),
     "exact, leave-one-out": lambda: _regressor(hyperparameters="loo"),

@@ -42,10 +42,10 @@ class GPRegressor(Regressor):
     """Gaussian-process regression: predictions with error bars, from twenty rows to millions.
 
     Arguments:
-        kernel: a kernel; left out, a Matérn-5/2 with a lengthscale for each column, and one for each category (for
-            "vecchia", and "exact" above 5,000 rows, the smoothness 1/2, 3/2 or 5/2 that explains the rows best). Values
-            you give are in the units of your columns; those you leave out start from the data. Variances are of
-            standardised targets.
+        kernel: a kernel; left out, one with a lengthscale for each column, and one for each category: for "exact" and
+            "vecchia" the Matérn kernel of smoothness 1/2, 3/2 or 5/2, or the squared exponential, whichever explains
+            the rows best; for all else a Matérn-5/2. Values you give are in the units of your columns; those you leave
+            out start from the data. Variances are of standardised targets.
         mean: the prior mean of the standardised targets, a :class:`~stratagp.means.Mean` or torch module; zero if left
             out, which after standardising is the average of the targets.
         noise: "learn"; "heteroscedastic" for noise that changes over the inputs, by a second process on its log; a
@@ -169,9 +169,8 @@ class GPRegressor(Regressor):
         kernel = self._bound_kernel(self.kernel, Matern(nu=2.5, ard=True), rows.data)
         if self._varying_noise:
             return HeteroscedasticRecipe(kernel, self.mean, search)
-        asked = choose.Asked(
-            kernel, self.mean, self.n_inducing, search, self.max_epochs, self.kernel is not None, self.n_neighbours
-        )
+        given = self.kernel is not None or over_objects
+        asked = choose.Asked(kernel, self.mean, self.n_inducing, search, self.max_epochs, given, self.n_neighbours)
         return choose.WAYS[self.inference_](asked)
 
     def _tell_of_another_way(self) -> None:

@@ -18,7 +18,7 @@ from stratagp.linalg import root
 from stratagp.models.exact import ExactPosterior
 from stratagp.models.fitted import Fitted, Learnt
 from stratagp.models.neighbours import nearest_before
-from stratagp.models.observations import Data
+from stratagp.models.observations import Data, some_rows
 from stratagp.objectives.sites import WarmStart
 from stratagp.objectives.vecchia import Conditionals, vecchia
 from stratagp.parameterised import Parameterised
@@ -27,6 +27,7 @@ from stratagp.training.devices import as_numpy
 from stratagp.types import Gaussian, PointsLike
 
 _JUDGE = (4000, 60)  # conditionals, in an order of their own, that searches of Vecchia's process are judged by
+_FORETOLD = 1000  # rows left out that values of Vecchia's process are judged by at last
 _NEIGHBOURS, _GIVEN = 50, 30  # of rough predictions by Vecchia's process, and of its rough score
 
 
@@ -289,6 +290,16 @@ class VecchiaModel(ProcessModel):
         with torch.no_grad():
             others = nearest_before(prior.kernel, self.data.x, few, prior.seed + 1, n_rows, late=True)
             return float(self._density(others)) / len(self.data)
+
+    def foretold(self) -> float:
+        """The density of some rows, each from the nearest of all others as new ones are, in nats a row."""
+        rows = some_rows(len(self.data), _FORETOLD, self.prior.seed + 1)
+        density = 0.0
+        for target, y in zip(self.draws[0], self.data.y.mT, strict=True):
+            found = target.process.leave_one_out(rows)
+            normal = torch.distributions.Normal(found.mean[:, 0], found.var[:, 0].sqrt())
+            density += float(normal.log_prob(y[rows]).mean())
+        return density
 
     def _density(self, sets: Conditionals | None) -> Float[Tensor, ""]:
         data, sets = (self.data, None) if sets is None else self._seen(sets)

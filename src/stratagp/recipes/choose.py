@@ -48,7 +48,9 @@ class Asked:
 
 
 WAYS: dict[str, Callable[[Asked], Recipe]] = {  # a new way of inference is one more line
-    "exact": lambda asked: ExactRecipe(asked.kernel, asked.mean, asked.search, _vecchia(asked)),
+    "exact": lambda asked: ExactRecipe(
+        asked.kernel if asked.given else None, asked.mean, asked.search, _vecchia(asked)
+    ),
     "sparse": lambda asked: SparseRecipe(asked.kernel, asked.n_inducing, asked.mean, asked.search),
     "stochastic": lambda asked: StochasticRecipe(
         asked.kernel, asked.n_inducing, asked.mean, None, asked.search, asked.max_epochs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from torch.distributions import constraints
@@ -18,8 +19,9 @@ from stratagp.models.memory import check_memory
 from stratagp.models.noisy_covariance import LARGE_ROWS
 from stratagp.parameters import Parameter, positive
 from stratagp.recipes.base import Data, FitContext, Recipe, Rows
-from stratagp.recipes.processes import fit_process, learnt_again
-from stratagp.recipes.search import Search
+from stratagp.recipes.processes import check_device, fit_process, learnt_again
+from stratagp.recipes.search import Known, Search
+from stratagp.recipes.smoothness import kernels_of_all, smoothest
 from stratagp.training.start import start_from_data
 
 
@@ -28,14 +30,14 @@ class ExactRecipe(Recipe):
     """Learn an exact process.
 
     Arguments:
-        kernel: bound to its columns.
+        kernel: bound to its columns. Left out, kernels of several smoothnesses compete.
         mean: the prior mean; zero if left out.
         search: how hyperparameters are learnt.
         many: learns the values for more than 5,000 rows, from conditionals, and serves where their covariance cannot be
             factored. Left out, and for kernels over objects, values come from 5,000 of the rows.
     """
 
-    kernel: Kernel
+    kernel: Kernel | None = None
     mean: Any = None
     search: Search = field(default_factory=Search)
     many: Recipe | None = None
@@ -47,14 +49,24 @@ class ExactRecipe(Recipe):
             check_memory(len(data), "the exact process", data.y.shape[1], 4)
             if self.many is not None and self._has_conditionals(data):
                 return self._from_conditionals(self.many.fit(rows, context), context)
-        kernel = start_from_data(self.kernel, data.x, data.y.mean(1))
-        prior = ExactGP(kernel, copy.deepcopy(self.mean), noise_of(data))
+        check_device(data.x, context)
+        if self.kernel is None:
+            model, known, _ = smoothest(kernels_of_all(rows), partial(self.start, data, context), self.search, context)
+        else:
+            model, known = self.start(data, context, self.kernel), Known()
         most = len(data) if self.search.criterion == "bayes" else LARGE_ROWS
-        return fit_process(ExactModel(prior, data), self.search, rows, context, most=most)
+        return fit_process(model, self.search, rows, context, known, most)
+
+    def start(self, data: Data, context: FitContext, kernel: Kernel) -> ExactModel:
+        """The model before it has learnt, with values that suit the data."""
+        kernel = start_from_data(kernel, data.x, data.y.mean(1))
+        model = ExactModel(ExactGP(kernel, copy.deepcopy(self.mean), noise_of(data)), data)
+        model.to(context.device)
+        return model
 
     def _has_conditionals(self, data: Data) -> bool:
         noisy = data.noise is None or bool((data.noise > 0).all())
-        return noisy and self.kernel.takes_tensors and self.search.criterion in ("map", "ml")
+        return noisy and (self.kernel is None or self.kernel.takes_tensors) and self.search.criterion in ("map", "ml")
 
     def _from_conditionals(self, near: Any, context: FitContext) -> ProcessModel:
         """The exact process with the values of Vecchia's; the latter, aloud, where the covariance has no factor."""

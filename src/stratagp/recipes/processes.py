@@ -16,8 +16,7 @@ from stratagp.models.fitted_classes import ClassModel
 from stratagp.models.fitted_process import ProcessModel
 from stratagp.models.memory import check_memory
 from stratagp.recipes.base import Data, FitContext, Rows
-from stratagp.recipes.search import Search, climb, draw
-from stratagp.training.criterion import Centres
+from stratagp.recipes.search import Known, Search, climb, draw
 from stratagp.types import PointRows
 
 Closed = TypeVar("Closed", bound=ProcessModel | ClassModel)
@@ -28,21 +27,21 @@ def fit_process(
     search: Search,
     rows: Rows,
     context: FitContext,
-    centres: Centres | None = None,
+    known: Known | None = None,
     most: int | None = None,
 ) -> Closed:
-    """Learn the values of a model in closed form, and condition it on the data.
+    """Learn the values of a model in closed form, and condition it on the data; ``known`` is what climbs know of it.
 
     Where inputs were filled, a first round tells how much the prediction at a row varies with what its missing entries
     may be; a second one has that as noise of these rows. Values come from at most ``most`` of the rows.
     """
-    centres = {} if centres is None else centres
+    known = known or Known()
     check_device(model.data.x, context)
     model.to(context.device)
     for round_ in range(1 if rows.filled is None else 2):
         if round_ and isinstance(model, ProcessModel):
             model.data = replace(model.data, extra=spread_of_filled(model, rows))
-        criterion = climb(model, search, context, centres, most)
+        criterion = climb(model, search, context, known, most)
         model.draws = [model.condition()]
     model.learnt = Learnt(search.criterion, criterion.named_centres())
     if search.criterion == "bayes":
@@ -60,8 +59,8 @@ def learnt_again(model: Closed, data: Data, search: Search, context: FitContext,
     assert model.learnt is not None
     again = copy.copy(model if same_rows else cast("Closed", model.on(data)))
     again.data, again.prior = data, copy.deepcopy(model.prior)
-    centres = model.learnt.centres_of(again.module)
-    return fit_process(again, replace(search, n_restarts=0), Rows(data), context, centres)
+    known = Known(model.learnt.centres_of(again.module), rows=len(data))
+    return fit_process(again, search, Rows(data), context, known)
 
 
 def check_device(x: PointRows, context: FitContext) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -27,8 +27,9 @@ QUIET = 1e-3  # the noise of a second start, of standardised targets: from 0.1 c
 SPREAD = 1.5  # of restarts, in logs: a factor of 4.5 either way
 THIN = 3  # steps from one draw to the next: neighbours say the same
 _FEW = (500, 1500)  # rows of the climbs before that on all rows
+_LARGE_PART = 0.7  # of all rows: a climb on more of them is that on all
 _GAIN, _GAIN_A_ROW, _PATIENCE = 0.05, 1e-4, 4  # nats that so many iterations must gain together for a climb to go on
-_ROUGH = 0.3  # the same of climbs on few rows, which the next one goes on from
+ROUGH = 0.3  # the same of climbs on few rows, which the next one goes on from
 _SECONDS_BETWEEN_REPORTS = 2.0
 
 
@@ -50,30 +51,48 @@ class Search:
     n_draws: int = 50
 
 
+@dataclass
+class Known:
+    """What climbs have learnt so far: the middles of default priors, a curvature, and how many rows they saw last."""
+
+    centres: Centres = field(default_factory=Centres)
+    curvature: Curvature = field(default_factory=Curvature)
+    rows: int = 0
+
+
 def climb(
-    model: ProcessModel | ClassModel, search: Search, context: FitContext, centres: Centres, most: int | None = None
+    model: ProcessModel | ClassModel, search: Search, context: FitContext, known: Known, most: int | None = None
 ) -> Criterion:
     """Move the values of a model to where they explain its rows best; all starts are tried on few of the rows.
 
     A climb on more rows begins where the last one ended, with the curvature that it learnt, so that all rows are seen a
-    few times only. Where ``centres`` tell that values have been learnt already, there is one climb, on all rows. "All"
-    are at most ``most``.
+    few times only. "All" are at most ``most``.
     """
-    n, before, curvature = min(len(model.data), most or len(model.data)), 1, Curvature()
-    again = bool(centres)
-    steps = [few for few in _FEW if 2 * few <= n and not centres and search.max_iterations]
-    for few in [*steps, n]:
-        part = model if few == len(model.data) else model.on(model.data.some(few, context.seed))
-        criterion = Criterion(search.criterion, model.module, part.score, centres)
-        curvature = curvature.times(before / few)
-        if before > 1 or again:
-            criterion.recall()
-        with warnings.catch_warnings():
-            if few < n:
-                warnings.simplefilter("ignore", ConvergenceWarning)  # the next climb goes on from there
-            enough = max(_GAIN, _GAIN_A_ROW * n) if few == n else _ROUGH
-            model.result = train(criterion, search, context, enough, _PATIENCE, curvature)
-        search, before = replace(search, n_restarts=0), few
+    n = min(len(model.data), most or len(model.data))
+    for few in (few for few in _FEW if known.rows < few <= _LARGE_PART * n and search.max_iterations):
+        climb_on(few, model, search, context, known)
+    return climb_on(n, model, search, context, known, max(_GAIN, _GAIN_A_ROW * n))
+
+
+def climb_on(
+    few: int,
+    model: ProcessModel | ClassModel,
+    search: Search,
+    context: FitContext,
+    known: Known,
+    enough: float = ROUGH,
+) -> Criterion:
+    """One climb on ``few`` of the rows until it gains less than ``enough`` nats; the first tries all starts."""
+    part = model if few == len(model.data) else model.on(model.data.some(few, context.seed))
+    criterion = Criterion(search.criterion, model.module, part.score, known.centres)
+    if known.rows:
+        criterion.recall()
+        search = replace(search, n_restarts=0)
+    known.curvature, known.rows = known.curvature.times(known.rows / few), few
+    with warnings.catch_warnings():
+        if enough == ROUGH:
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the next climb goes on from there
+        model.result = train(criterion, search, context, enough, _PATIENCE, known.curvature)
     return criterion
 
 

@@ -16,7 +16,7 @@ from stratagp.parameters import real
 from stratagp.recipes.base import Data, FitContext, Recipe, Rows
 from stratagp.recipes.exact import noise_of
 from stratagp.recipes.processes import fit_process
-from stratagp.recipes.search import Search, train
+from stratagp.recipes.search import Known, Search, train
 from stratagp.training.criterion import Centres, Criterion
 from stratagp.training.inducing_points import greedy_points
 from stratagp.training.start import start_from_data
@@ -49,7 +49,7 @@ class SparseRecipe(Recipe):
         learn_from_some(ExactGP(kernel, mean, noise), data, _SMALL, self.search, context, centres)
         points = inducing_points(kernel, data.x, self.n_inducing, context.seed)
         prior = SparseGP(kernel, real(points, trainable=False, name="z"), mean, noise)
-        return fit_process(SparseModel(prior, data), self.search, rows, context, centres)
+        return fit_process(SparseModel(prior, data), self.search, rows, context, Known(centres, rows=len(data)))
 
 
 def learn_from_some(

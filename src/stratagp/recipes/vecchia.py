@@ -10,25 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from stratagp.errors import ConvergenceWarning
+from stratagp.errors import ConvergenceWarning, NotPositiveDefiniteError, NumericalWarning
 from stratagp.kernels import Kernel, Matern
 from stratagp.models.fitted import Fitted, Learnt
-from stratagp.models.fitted_process import ExactModel, VecchiaModel
+from stratagp.models.fitted_process import ExactModel, ProcessModel, VecchiaModel
 from stratagp.models.vecchia import VecchiaGP
 from stratagp.recipes.base import FitContext, Recipe, Rows
-from stratagp.recipes.exact import noise_of
+from stratagp.recipes.exact import ExactRecipe, noise_of
 from stratagp.recipes.processes import check_device, spread_of_filled
 from stratagp.recipes.search import Search, lower, open_noise, train
+from stratagp.recipes.smoothness import SMOOTHNESS
 from stratagp.training.criterion import Centres, Criterion
 from stratagp.training.lbfgs import Curvature
 from stratagp.training.start import start_from_data
 
-SMOOTHNESS = (2.5, 1.5, 0.5)  # of the Matérn kernels that compete where nobody gave one
 CONDITIONALS = 4000  # rows whose conditionals the last values come from
 _SEARCH = ((500, 30), (500, 30))  # rows and neighbours that a search sees, twice: then in the metric that it found
 _COMPARE = (2000, 50)  # those that the best searches go on with
 _KEPT = 3  # searches that go on
 _POLISH = ((CONDITIONALS, 60), (CONDITIONALS, 60))  # those that the last values come from
+_EVIDENCE = 1500  # rows whose evidence competes with conditionals
 _NOISE = (5 * CONDITIONALS, 60)  # those that the noise comes from: mistakes among twins are rare
 _ENOUGH, _PATIENCE = 1e-3, 4  # nats a row: so many iterations that gain less end a climb
 
@@ -41,7 +42,7 @@ class VecchiaRecipe(Recipe):
     the others best, with neighbours about as near as those of new rows.
 
     Arguments:
-        kernel: bound to its columns. Where it is left out, Matérn kernels compete whose smoothness is 1/2, 3/2 and 5/2.
+        kernel: bound to its columns. Left out, kernels of several smoothnesses compete.
         n_neighbours: how many rows a prediction comes from.
         mean: the prior mean; zero if left out.
         search: how hyperparameters are learnt.
@@ -53,7 +54,10 @@ class VecchiaRecipe(Recipe):
     search: Search = field(default_factory=Search)
 
     def fit(self, rows: Rows, context: FitContext) -> VecchiaModel:
-        """Search on few conditionals, keep the search that says most about others, and polish on more."""
+        """Search on few conditionals, keep the search that says most about others, and polish on more.
+
+        What the evidence of few rows says competes at last, on rows that are left out.
+        """
         check_device(rows.data.x, context)
         way = self._best(rows, context)
         model = way.model
@@ -67,7 +71,29 @@ class VecchiaRecipe(Recipe):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        return model
+        other = self._by_evidence(model, rows, context)
+        worth = [each.foretold() for each in (model, other)]
+        context.log(f"rows left out: {worth[0]:.4f} nats each, with values by the evidence of few rows {worth[1]:.4f}")
+        return other if worth[1] > worth[0] else model
+
+    def _by_evidence(self, model: VecchiaModel, rows: Rows, context: FitContext) -> VecchiaModel:
+        """All rows with the values that explain few of them best: of smooth functions, conditionals see too little."""
+        some = replace(rows, data=model.data.some(_EVIDENCE, context.seed), filled=None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # values compete as they are
+            warnings.simplefilter("error", NumericalWarning)
+            try:
+                exact = ExactRecipe(self.kernel, self.mean, self.search).fit(some, context)
+            except (NumericalWarning, NotPositiveDefiniteError):
+                return model
+        found = VecchiaModel(self._prior_of(exact, context), model.data, [], exact.learnt, exact.result, model.sets)
+        found.draws = [found.condition()]
+        return found
+
+    def _prior_of(self, exact: ProcessModel, context: FitContext) -> VecchiaGP:
+        """The process with the values of an exact one."""
+        kernel, mean, noise = copy.deepcopy((exact.prior.kernel, exact.prior.mean, exact.prior.parameter("noise")))
+        return VecchiaGP(kernel, mean, noise, self.n_neighbours, context.seed)
 
     def again(self, before: Fitted, rows: Rows, context: FitContext) -> VecchiaModel:
         """The values that were learnt before, with all of these rows to be neighbours; polished after few rows."""
@@ -89,8 +115,7 @@ class VecchiaRecipe(Recipe):
 
     def _polished(self, before: ExactModel, learnt: Learnt, rows: Rows, context: FitContext) -> VecchiaModel:
         """From the values of an exact process of few rows."""
-        kernel, mean, noise = copy.deepcopy((before.prior.kernel, before.prior.mean, before.prior.parameter("noise")))
-        prior = VecchiaGP(kernel, mean, noise, self.n_neighbours, context.seed)
+        prior = self._prior_of(before, context)
         search = replace(self.search, n_restarts=0)
         way = _Way(VecchiaModel(prior, rows.data), search, context, learnt.centres_of(prior))
         way.polish((_COMPARE, _POLISH[-1]))

@@ -19,7 +19,7 @@ from stratagp.recipes.base import Data, FitContext, Recipe, Rows
 from stratagp.recipes.classes import LATENT_VARIANCE
 from stratagp.recipes.processes import check_device
 from stratagp.recipes.search import Search, train
-from stratagp.recipes.vecchia import SMOOTHNESS
+from stratagp.recipes.smoothness import SMOOTHNESS
 from stratagp.training.criterion import Centres, Criterion
 from stratagp.training.lbfgs import Curvature
 from stratagp.training.start import spreads, start_from_data

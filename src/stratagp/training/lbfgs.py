@@ -93,7 +93,8 @@ def maximise(
     scatter(free, search.best)
     for warning in search.warned:
         warnings.warn(warning.message, stacklevel=2)
-    converged = bool(end.success) or search.slow or search.expects_little or search.is_flat()
+    stays = search.knows and end.nit == 0  # where an earlier climb ended
+    converged = bool(end.success) or search.slow or search.expects_little or search.is_flat() or stays
     if not converged:
         remedy = "raise max_iterations or start from other values"
         if end.nit < max_iterations:
