@@ -39,6 +39,7 @@ from stratagp.metrics import kaplan_meier, survival_brier
 FOLDS, ORDERS, QUICK_ROWS = 3, 4, 150
 YEARS = np.arange(1, 21) / 4
 FORTNIGHTS = np.arange(0, 131) / 26
+DRAWN = "DFGP"  # whose curves are shown, of the first order
 THREE = int(np.flatnonzero(YEARS == 3)[0])
 DEEP = {"n_hidden": 2, "n_inducing": 10, "output_kernel": "rbf + linear", "validation": 0.2}
 SHALLOW = {"n_inducing": 30, "validation": 0.2, "standardise": "both"}
@@ -129,6 +130,8 @@ def measure(order: int, quick: bool) -> dict[str, Any]:
             survival.append(said.survival)
         tested = y[np.concatenate(tests)], np.concatenate(survival)
         found[name] = {**scores, **curves(*tested, np.concatenate(thirds)), **three_years(*tested)}
+        if order or name != DRAWN:
+            del found[name]["curves"]  # of which there are many numbers
     return found
 
 
@@ -163,7 +166,7 @@ def three_years(y: np.ndarray, survival: np.ndarray) -> dict[str, Any]:
 def draw(row: dict[str, Any], path: Path) -> None:
     pyplot = peer("matplotlib.pyplot")
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 4), layout="constrained", width_ratios=(1.35, 1))
-    found = row["DFGP"]["curves"]
+    found = row[DRAWN]["curves"]
     for third, (name, colour) in enumerate(GROUPS.items()):
         happened, low, high, predicted = (found[key][third] for key in ("happened", "low", "high", "predicted"))
         left.fill_between(FORTNIGHTS, low, high, step="post", color=colour, alpha=0.15, lw=0)
@@ -206,11 +209,12 @@ def main() -> None:
     bench = Benchmark.from_command_line("dfgp_survival", __doc__)
     settings = f"{FOLDS} folds, {DEEP}, {SHALLOW}, {LINEAR}"
     orders = range(1 if bench.quick else ORDERS)
-    tried = [bench.row(f"order {i}: {settings}", partial(measure, i, bench.quick)) for i in orders]
+    tried = [bench.row(f"order {i}, {settings}", partial(measure, i, bench.quick)) for i in orders]
     rows = [row for row in tried if row]
     if not rows:
         return
-    draw(rows[0], bench.path.with_suffix(".png"))
+    if not bench.markdown:
+        draw(rows[0], bench.path.with_suffix(".png"))
     title = f"GBSG2, {FOLDS} folds in {len(rows)} orders, {bench.threads} threads"
     bench.show(title, [line(name, rows) for name in rows[0]])
 

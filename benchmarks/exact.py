@@ -12,7 +12,7 @@ hyperparameters and maximise the evidence by L-BFGS until they call it converged
 
 A fit ends when the model is ready to predict. The evidence is evaluated at the hyperparameters that each one reached by
 the same plain formula. Predictions are mean and standard deviation of new observations. Contestants take turns and are
-timed alone; each has fitted a small problem before. Below stand whole fits of Laplace classification (see laplace.py).
+timed alone; each has fitted a small problem before.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import laplace
 from fits import COLUMNS, OURS, PEERS, Fit, log_evidence, places, task
 from harness import PAUSE, Benchmark, best_of, in_words
 
@@ -94,18 +93,16 @@ def verdict(n: int, best: dict[str, dict], able: dict[str, dict], rival: str | N
 def main() -> None:
     bench = Benchmark.from_command_line("exact", __doc__)
     fits: dict[str, Fit] = bench.available({**OURS, **PEERS})
-    for fit in fits.values():
+    for fit in [] if bench.markdown else fits.values():
         fit(task(60))
     sizes = QUICK if bench.quick else SIZES
-    found = [compared(n, best_runs(bench, fits, n, runs)) for n, runs in sizes.items()]
+    best = {n: best_runs(bench, fits, n, runs) for n, runs in sizes.items()}
+    found = [compared(n, runs) for n, runs in best.items() if runs]
     title = f"Exact regression, RBF, D = {COLUMNS}, float64, {bench.threads} threads: a whole fit from the same start"
     note = "faster: than the fastest peer within 0.1 nats of the best evidence. predict: mean and deviation of new rows"
     bench.show(title, [line for lines, _ in found for line in lines], note)
     for _, words in found:
         bench.console.print(words)
-    smaller = [n for n in laplace.SIZES if n <= 500 or not bench.quick]
-    rows = [bench.row(f"Laplace, n = {n}", lambda n=n: laplace.fit_row(bench, n)) for n in smaller]
-    laplace.show(bench, [row for row in rows if row])
 
 
 if __name__ == "__main__":

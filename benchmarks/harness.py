@@ -240,9 +240,8 @@ class Benchmark:
         only = "measure rows whose names have one of these words, A,B; given twice, a word of each list"
         parser.add_argument("--only", action="append", default=[], metavar="WORDS", help=only)
         given = parser.parse_args()
-        return cls(
-            name, given.quick, given.fresh, given.threads, given.only, markdown=given.markdown, portable=portable
-        )
+        options = {"markdown": given.markdown, "portable": portable}
+        return cls(name, given.quick, given.fresh, given.threads, given.only, **options)
 
     def _earlier_rows(self) -> dict[str, dict[str, Any]]:
         if not self.path.exists():
@@ -276,7 +275,9 @@ class Benchmark:
             self._rows.pop(key, None)
 
     def available(self, makers: Mapping[str, Callable[..., Any]], *args: Any) -> dict[str, Any]:
-        """``maker(*args)`` for each contestant, without those that cannot run here."""
+        """``maker(*args)`` for each contestant, without those that cannot run here; pages need names alone."""
+        if self.markdown:
+            return dict.fromkeys(makers)
         made = {}
         for name, maker in makers.items():
             try:

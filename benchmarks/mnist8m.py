@@ -37,7 +37,7 @@ from stratagp.training.schedules import constant, cosine
 from stratagp.training.world import World
 
 SHARDS, INDUCING, BATCH, RATE = 135, 200, 1000, 0.01
-MARKS = 1000  # steps from one test to the next
+MARKS, SHOWN = 1000, 5000  # steps from one test to the next, and from one line of the table to the next
 PAPER = {"error": 0.89, "nlp": 0.033}
 MEMORY = 128 << 20  # of rows that wait to be shuffled
 CHUNK = 5000  # images that are deformed at once
@@ -191,9 +191,18 @@ def draw(points: list[dict[str, Any]]) -> None:
     figure.savefig(RESULTS / "mnist8m.png", dpi=110)
 
 
-def main() -> None:
-    bench = Benchmark.from_command_line("mnist8m", __doc__)
-    data, quick = load(), "-quick" if bench.quick else ""
+def line(point: dict[str, Any]) -> dict[str, str]:
+    return {
+        "steps of 1000 digits": f"{point['step']:,}",
+        "hours": f"{point['seconds'] / 7200:.2f}",
+        "error": f"{point['error']:.2f} %",
+        "NLP": f"{point['nlp']:.3f}",
+    }
+
+
+def learn(bench: Benchmark, quick: str) -> None:
+    """Train as far as there is time, and draw the curve."""
+    data = load()
     folder = Path(os.environ.get("STRATAGP_SCRATCH", RESULTS)) / f"mnist8m{quick}"
     count, legs = (2, QUICK) if bench.quick else (SHARDS, LEGS)
     write_shards(data, folder, count)
@@ -201,21 +210,21 @@ def main() -> None:
     speed = bench.row("reading", lambda: reading(stream, 100 if bench.quick else 2000))
     gp, curve = new_model(data, 20 if bench.quick else INDUCING), Curve(RESULTS / f"mnist8m{quick}-curve.json", data)
     train(gp, stream, legs, curve, Checkpoint(folder / "run", every=300))
-    ends = {leg.name: [p for p in curve.points if p["leg"] == leg.name][-1] for leg in legs}
-    lines = [
-        {
-            "leg": name,
-            "steps": f"{p['step']:,}",
-            "hours": f"{p['seconds'] / 7200:.2f}",
-            "error / NLP": f"{p['error']:.2f} % / {p['nlp']:.4f}",
-        }
-        for name, p in ends.items()
-    ]
     last = curve.points[-1]
     used = BATCH * last["step"] / (last["seconds"] / 2)
-    note = f"Reading alone: {speed['rows a second']:,.0f} rows a second; training uses {used:,.0f} of two cores."
-    bench.show(f"MNIST of {stream.rows:,} digits, m = {INDUCING}", lines, note)
+    bench.console.print(f"rows a second: read {speed['rows a second']:,.0f}, trained on {used:,.0f} by two cores")
     draw(curve.points)
+
+
+def main() -> None:
+    bench = Benchmark.from_command_line("mnist8m", __doc__)
+    quick = "-quick" if bench.quick else ""
+    if not bench.markdown:
+        learn(bench, quick)
+    points = json.loads((RESULTS / f"mnist8m{quick}-curve.json").read_text())
+    marks = [point for point in points if point["step"] and point["step"] % SHOWN == 0]
+    marks += [] if points[-1] in marks else [points[-1]]
+    bench.show(f"MNIST of 8,100,000 digits, m = {INDUCING}", [line(point) for point in marks])
 
 
 if __name__ == "__main__":

@@ -120,6 +120,8 @@ def measure(bench: Benchmark) -> dict[str, float]:
 def main() -> None:
     bench = Benchmark.from_command_line("svdkl_step", __doc__)
     row = bench.row("step", lambda: measure(bench))
+    if not row:
+        return
     faster = f"{row['GPyTorch'] / row['StrataGP']:.1f}×" if "GPyTorch" in row else "–"
     line = {**{name: in_words(value) for name, value in row.items()}, "faster": faster}
     bench.show(f"Seconds a step, float32, {bench.threads} threads", [line])

@@ -69,6 +69,7 @@ def test_pages_are_made_of_stored_rows(tmp_path: Path, monkeypatch: pytest.Monke
     again = Benchmark("trial", threads=2, folder=tmp_path, markdown=True)
     assert again.row("one", skip) == {"n": 1}
     assert again.row("two", skip) is None  # nothing is measured
+    assert list(again.available({"rival": skip})) == ["rival"]  # nor made
     again.show("First", [{"n": "1"}, {"n": "2", "more": "x"}])
     again.show("Second", [{"m": "3"}])
     text = page.read_text()

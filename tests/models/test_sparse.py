@@ -20,7 +20,7 @@ def data(n=60, seed=0):
     return x, y, torch.rand(9, 2, generator=generator, dtype=torch.float64) * 3.5
 
 
-@pytest.mark.parametrize("bound", ["sgpr", "fitc"])
+@pytest.mark.parametrize("bound", ["sgpr", "fitc", "nystrom"])
 def test_with_every_row_inducing_it_is_the_exact_process(bound):
     x, y, new = data(40)
     mean = means.Constant(0.7)
@@ -33,7 +33,7 @@ def test_with_every_row_inducing_it_is_the_exact_process(bound):
         assert score(x, y).item() == pytest.approx(exact.log_evidence(x, y).item(), abs=1e-6)
 
 
-@pytest.mark.parametrize("bound", ["sgpr", "fitc"])
+@pytest.mark.parametrize("bound", ["sgpr", "fitc", "nystrom"])
 def test_rows_that_come_and_go(bound):
     """Added in two parts and taken away again: the process given the rows that are left."""
     x, y, new = data()
@@ -54,7 +54,7 @@ def test_rows_that_come_and_go(bound):
         found.without(x[20:45], y[20:45], noise[20:45])
 
 
-@pytest.mark.parametrize("bound", ["sgpr", "fitc"])
+@pytest.mark.parametrize("bound", ["sgpr", "fitc", "nystrom"])
 def test_predictions_agree_with_dense_conditioning(bound):
     """FITC: condition the joint with covariance Q but its exact diagonal; SGPR: with the diagonal of Q itself."""
     x, y, new = data()
@@ -69,7 +69,7 @@ def test_predictions_agree_with_dense_conditioning(bound):
     torch.testing.assert_close(belief.var[:, 0], variance, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("bound", ["sgpr", "fitc"])
+@pytest.mark.parametrize("bound", ["sgpr", "fitc", "nystrom"])
 def test_tiny_noise_and_clustered_points_stay_sound(bound):
     x, _, new = data()
     y = (2 * x[:, 0]).sin()
@@ -126,7 +126,7 @@ def test_inducing_points_can_be_fixed():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"bound": "vfe"}, "bound must be one of sgpr, fitc, got 'vfe'"),
+        ({"bound": "vfe"}, "bound must be one of sgpr, fitc, nystrom, got 'vfe'"),
         ({"chunk": 0}, "chunk must be at least 1 row"),
     ],
 )

@@ -11,9 +11,9 @@ from stratagp import kernels as k
 from stratagp import means
 from stratagp.linalg import gram
 from stratagp.objectives import log_evidence
-from stratagp.objectives.collapsed import fitc, sgpr, upper_bound
+from stratagp.objectives.collapsed import fitc, nystrom, sgpr, upper_bound
 
-BOUNDS = {"sgpr": sgpr, "fitc": fitc, "upper": upper_bound}
+BOUNDS = {"sgpr": sgpr, "fitc": fitc, "nystrom": nystrom, "upper": upper_bound}
 
 
 def data(n=30, m=6, d=2, seed=0):

@@ -19,7 +19,9 @@ class Noisy(Layer):
     """``b ~ N(x, variance)``: inputs measured with noise. The belief about them stays at this prior.
 
     Arguments:
-        variance: of the noise, for all columns or for each; learnt unless given as a fixed parameter.
+        variance: of the noise, for all columns or for each; learnt unless given as a fixed parameter. A bound that
+            averages log densities over the noise is never better with more of it, so training leads to none: to find
+            the noise from data takes a belief about each row, as in :class:`~stratagp.models.cascade.CascadedGP`.
 
     >>> Noisy(0.5)(torch.zeros(2, 1)).var.flatten()
     tensor([0.5000, 0.5000], grad_fn=...)

@@ -16,12 +16,21 @@ from stratagp.linalg import cholesky
 from stratagp.linalg.gram import CHUNK, whiten
 from stratagp.means import Mean, Zero
 from stratagp.models.data_checks import check_data, check_points, row_noise, wants_gradient
-from stratagp.objectives.collapsed import Projection, check_inducing, fitc, fitc_noise, project, sgpr, upper_bound
+from stratagp.objectives.collapsed import (
+    Projection,
+    check_inducing,
+    fitc,
+    fitc_noise,
+    nystrom,
+    project,
+    sgpr,
+    upper_bound,
+)
 from stratagp.parameterised import Parameterised
 from stratagp.parameters import Parameter, Value, positive, real
 from stratagp.types import Gaussian, NumbersLike, PointsLike
 
-_BOUNDS = {"sgpr": sgpr, "fitc": fitc}
+_BOUNDS = {"sgpr": sgpr, "fitc": fitc, "nystrom": nystrom}
 _ROUNDING = 1e-8  # of sums over rows, relative to the largest
 
 
@@ -34,7 +43,8 @@ class SparseGP(Parameterised):
             :mod:`stratagp.training.inducing_points` chooses them.
         mean: the prior mean, a :class:`~stratagp.means.Mean` or any torch module from ``n d`` to ``n``.
         noise: the noise variance.
-        bound: "sgpr" for Titsias' lower bound on the evidence, "fitc" for the evidence of the FITC model.
+        bound: "sgpr" for Titsias' lower bound on the evidence, "fitc" for the evidence of the FITC model,
+            "nystrom" for that of the covariance by Nyström's method (predictions are those of projected processes).
         chunk: rows held at once; by default as many as fill a few megabytes.
 
     >>> from stratagp import kernels as k

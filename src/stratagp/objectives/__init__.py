@@ -1,6 +1,7 @@
 """Objectives: functions of a model and data that training maximises."""
 
 from stratagp.objectives.collapsed import fitc as fitc
+from stratagp.objectives.collapsed import nystrom as nystrom
 from stratagp.objectives.collapsed import sgpr as sgpr
 from stratagp.objectives.collapsed import upper_bound as upper_bound
 from stratagp.objectives.elbo import Bound as Bound

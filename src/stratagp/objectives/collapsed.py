@@ -5,8 +5,9 @@ With ``Q = Kxz Kzz⁻¹ Kzx``, ``r = y − m(x)`` and noise variances ``σ²``,
     SGPR   log N(r; 0, Q + σ²) − ½ tr((K − Q)/σ²)                             ≤ log p(y)     (Titsias 2009)
     upper  −½ log|Q + σ²| − ½ rᵀ(Q + σ² + tr(K − Q))⁻¹r − n/2 log 2π          ≥ log p(y)     (Titsias 2014)
     FITC   log N(r; 0, Q + diag(K − Q) + σ²)                                  (Snelson and Ghahramani 2006)
+    Nyström   log N(r; 0, Q + σ²)                                             (Williams and Seeger 2001)
 
-and all three equal the evidence if ``z`` contains every row of ``x``. For a diagonal ``D``, with the sums
+and all equal the evidence if ``z`` contains every row of ``x``. For a diagonal ``D``, with the sums
 ``B = Σ aᵢaᵢᵀ/Dᵢ`` and ``b = Σ aᵢrᵢ/Dᵢ`` of :mod:`stratagp.linalg.gram` and ``C = I + B``,
 
     log|Q + D| = log|C| + Σ log Dᵢ,        rᵀ(Q + D)⁻¹r = Σ rᵢ²/Dᵢ − bᵀC⁻¹b,        tr(D⁻¹Q) = tr B,
@@ -92,6 +93,27 @@ def fitc(
     residual = y - mean(x)
     total = fitc_noise(kernel, z, noise, x, chunk)
     return _log_density(project(kernel, z, total, x, residual, chunk), residual, total)
+
+
+def nystrom(
+    kernel: Kernel,
+    z: Float[Tensor, "m d"],
+    mean: MeanFunction,
+    noise: Noise,
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, " n"],
+    chunk: int | None = None,
+) -> Float[Tensor, ""]:
+    """``log N(y; m, Q + σ²)``, with Nyström's ``Q`` in place of ``K``: not a bound; see :func:`sgpr`.
+
+    >>> from stratagp import kernels as k
+    >>> x = torch.linspace(0, 6, 50, dtype=torch.float64)[:, None]
+    >>> given = k.RBF(), x[::8], lambda x: 0 * x[:, 0], torch.tensor(0.1, dtype=torch.float64), x, x[:, 0].sin()
+    >>> bool(nystrom(*given) > sgpr(*given))
+    True
+    """
+    residual = y - mean(x)
+    return _log_density(project(kernel, z, noise, x, residual, chunk), residual, noise)
 
 
 def upper_bound(
