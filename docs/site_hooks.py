@@ -29,8 +29,9 @@ def on_files(files: Files, config: Any) -> Files:
     for source, target in PAGES.items():
         files.append(File.generated(config, target, abs_src_path=str(ROOT / source)))
     for folder in SCRIPTS:
-        for path in sorted((ROOT / folder).glob("*.py")):
-            files.append(File.generated(config, f"scripts/{folder}/{path.name}", abs_src_path=str(path)))
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            target = f"scripts/{path.relative_to(ROOT).as_posix()}"
+            files.append(File.generated(config, target, abs_src_path=str(path)))
     return files
 
 

@@ -17,12 +17,21 @@ _HOME = Path(__file__).parents[1] / "src" / "stratagp"
 _CHECKED = [f"stratagp.{path.stem}" for path in _HOME.iterdir() if path.stem not in ("estimators", "__init__")]
 tests.typecheck.install(_CHECKED)
 
+SLOW_FILES = frozenset((Path(__file__).parent / "slow.txt").read_text("utf-8").split())  # five seconds and more
+
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
     """Cases that a module makes at import draw the same numbers whatever was imported before."""
     torch.default_generator.manual_seed(4)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the files in ``slow.txt``, which `make test-fast` leaves out."""
+    for item in items:
+        if item.nodeid.partition("::")[0] in SLOW_FILES:
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish() -> None:

@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-EXCERPTS = {"examples.md", "examples_surrogates.md", "extending.md"}  # whose code is part of files that other tests run
+EXCERPTS = {
+    "examples.md",
+    "examples_surrogates.md",
+    "extending.md",
+    "gallery.md",
+}  # whose code is part of files that other tests run
 STEPS = {"tutorial.md"}  # whose blocks go on from one another
 
 

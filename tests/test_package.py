@@ -107,6 +107,22 @@ def imports_own_code(node: ast.AST) -> bool:
     return isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "stratagp" for alias in node.names)
 
 
+def test_the_list_of_slow_tests_names_files_that_exist() -> None:
+    listed = (ROOT / "tests" / "slow.txt").read_text("utf-8").split()
+    assert listed == sorted(set(listed))
+    assert not [name for name in listed if not (ROOT / name).is_file()]
+
+
+def test_the_oldest_versions_are_the_bounds_of_the_project() -> None:
+    tomllib = pytest.importorskip("tomllib")
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    bounds = dict(re.match(r"([\w-]+)>=([\d.]+)", each).groups() for each in wanted)  # type: ignore[union-attr]
+    lines = (ROOT / "constraints-oldest.txt").read_text("utf-8").splitlines()
+    oldest = dict(line.split("==") for line in lines if not line.startswith("#"))
+    assert bounds.keys() == oldest.keys()
+    assert not [name for name, bound in bounds.items() if not (oldest[name] + ".").startswith(bound + ".")]
+
+
 def test_no_file_names_the_machine_it_was_written_on() -> None:
     machine = re.compile(rb"(?<![\w.)])/(?:" + b"|".join([b"work", b"root", b"tmp"]) + rb")\b")
     marked = [str(path.relative_to(ROOT)) for path in tracked_files() if machine.search(path.read_bytes())]

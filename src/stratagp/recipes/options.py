@@ -116,7 +116,8 @@ def check_options(options: Any) -> None:
 @cache
 def _ranges(cls: Any) -> dict[str, tuple[list[Any], bool]]:
     """What each option of a class may be: one of some ranges, and None if it may be left out."""
-    hints = get_type_hints(cls, include_extras=True)
+    marks = {"KW_ONLY": object}  # no type, which Python 3.10 refuses
+    hints = get_type_hints(cls, localns=marks, include_extras=True)
     return {own.name: _allowed(hints[own.name]) for own in fields(cls) if own.init}
 
 
