@@ -68,6 +68,11 @@ class Regressor(RegressorMixin, Estimator, ABC):
             kept = np.flatnonzero(weights)
             points, targets, weights = points.take(kept), targets[kept], weights[kept]
             noise = None if noise is None else noise[kept]
+        if len(points) == 1 and self.standardise != "none":
+            raise InputError(
+                "X has one row (n_samples=1), which tells nothing about how much targets vary: give more rows, or "
+                "standardise='none' with a kernel and noise in units of y"
+            )
         likelihood = self._likelihood(targets.shape[1])
         self.scale_ = TargetScale(np.zeros(targets.shape[1]), np.ones(targets.shape[1]))
         if self._is_scalable(targets, likelihood):
