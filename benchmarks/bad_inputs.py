@@ -163,7 +163,7 @@ def _numbers(model: Any, task: Task) -> dict[str, float]:
     mean, std, low, high = answers
     scale = float(np.std(task.truth)) or 1.0
     return {
-        "finite": bool(np.isfinite(answers).all() and (std > 0).all()),
+        "finite": bool(np.isfinite(answers).all() and (std >= 0).all()),
         "error": float(np.sqrt(np.mean((mean - task.truth) ** 2)) / scale),
         "inside": float(np.mean((low <= task.truth) & (task.truth <= high))),
         "width": float(np.mean(high - low) / scale),
