@@ -38,7 +38,7 @@ from datasets import DataMissing
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
-PAGES = [HERE.parent / "docs" / f"{name}.md" for name in ("benchmarks", "scaling")]
+PAGES = [HERE.parent / "docs" / f"{name}.md" for name in ("benchmarks", "scaling", "trust")]
 PAUSE = 0.3  # seconds before each timed call: the idle threads of another library's BLAS spin for a while
 PACKAGES = {"stratagp", "torch", "numpy", "scipy", "scikit-learn", "gpytorch", "gpflow", "lightgbm", "gpboost"}
 PEERS: dict[str, str] = {}  # the versions of other libraries that this process has asked for

@@ -39,10 +39,14 @@ def test_nan_and_infinity_in_y(value):
         GPRegressor().fit(X, y)
 
 
-def test_one_row_works():
-    mean, std = GPRegressor().fit([[1.0, 2.0]], [3.0]).predict([[1.0, 2.0], [50.0, 2.0]], return_std=True)
-    np.testing.assert_allclose(mean, 3.0, atol=1e-6)
-    assert std[0] <= std[1]
+def test_one_row_tells_no_spread():
+    """So it is refused, unless kernel and noise have the units of y: posterior mean 4/5 · 3, variance 4 − 16/5 + 1."""
+    with pytest.raises(InputError, match=r"one row.*standardise='none'"):
+        GPRegressor().fit([[1.0]], [3.0])
+    gp = GPRegressor(k.RBF(1.0, variance=4.0), noise=1.0, standardise="none", max_iterations=0).fit([[1.0]], [3.0])
+    mean, std = gp.predict([[1.0], [50.0]], return_std=True)
+    np.testing.assert_allclose(mean, [2.4, 0.0], atol=1e-12)
+    np.testing.assert_allclose(std**2, [1.8, 5.0], rtol=1e-12)
 
 
 def test_constant_target_works():

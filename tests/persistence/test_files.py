@@ -98,6 +98,19 @@ def test_a_save_that_dies_leaves_the_old_model(tmp_path, monkeypatch, dies_at):
     assert len(os.listdir(tmp_path)) == 2
 
 
+@pytest.mark.parametrize("dies_at", ["model.safetensors", "config.json"])
+def test_a_full_disk_leaves_no_part_of_a_new_model(tmp_path, monkeypatch, dies_at):
+    def write(path, content, whole=files.write_whole):
+        if path.name == dies_at:
+            raise OSError(28, "No space left on device")
+        whole(path, content)
+
+    monkeypatch.setattr(files, "write_whole", write)
+    with pytest.raises(OSError, match="No space left"):
+        fitted("exact").model.save(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_estimator_must_be_fitted(tmp_path):
     for name in (name for name in stratagp._ESTIMATORS if hasattr(getattr(stratagp, name), "save")):
         cls = getattr(stratagp, name)

@@ -255,6 +255,17 @@ def test_a_folder_of_another_fit_is_refused(tmp_path):
         kept.settings()
 
 
+def test_settings_that_cannot_be_written_are_reported(tmp_path, monkeypatch):
+    def no_space(path, content):
+        if content:
+            raise OSError(28, "No space left on device")
+
+    kept = Checkpoint(tmp_path)
+    monkeypatch.setattr(module_under_test, "write_whole", no_space)
+    with pytest.raises(InputError, match=r"run\.json could not be written .*use another folder"):
+        kept.begin({"kernel": "RBF"})
+
+
 def test_another_seed_is_not_blamed_on_the_data(tmp_path):
     kept = Checkpoint(tmp_path)
     kept.begin({"data": "a1", "seed": 1})

@@ -170,7 +170,8 @@ def _predicted(model: BaseEstimator, X: RowsLike) -> tuple[Float[np.ndarray, " n
         raise InputError(f"model must have predict(X, return_std=True), but {type(model).__name__} does not") from None
     if mean.ndim != 1:
         raise InputError(
-            f"model predicts {mean.shape[-1]} targets, but one is calibrated at a time: fit one model each"
+            f"model predicts targets of shape {mean.shape}, but one is calibrated at a time: fit a model for each, "
+            "with y of shape (n,)"
         )
     if not (np.isfinite(std) & (std > 0)).all():
         row = int(np.flatnonzero(~(np.isfinite(std) & (std > 0)))[0])

@@ -232,7 +232,7 @@ class StudentTProcessRegressor(Regressor):
 
     Arguments:
         dof: degrees of freedom ν above 2, which stay as given; small values mean an uncertain scale. Left out, they are
-            learnt from a start at 5.
+            learnt from a start at 5, and stay above 2.5.
         kernel, mean, hyperparameters, n_restarts, standardise, categorical, encoding, missing, max_iterations,
         device, random_state, verbose: as in :class:`GPRegressor`; hyperparameters are "map" or "ml". Missing inputs are
         filled with their expectation in training, and averaged over in prediction.

@@ -172,7 +172,10 @@ def _check_distribution(model: BaseEstimator) -> None:
     if not isinstance(model, HasDistribution):
         raise InputError(f"model must have cdf and predict_quantiles, but {name} does not: use method='conformal'")
     if isinstance(model, Regressor) and not model.one_target_:
-        raise InputError("model predicts several targets, but one is calibrated at a time: fit one model for each")
+        raise InputError(
+            "model was fitted to a table of targets, but one is calibrated at a time: fit a model for each, with y of "
+            "shape (n,)"
+        )
     if is_of_counts(model):
         raise InputError("an increasing map is for continuous targets, not for counts: use method='conformal'")
 

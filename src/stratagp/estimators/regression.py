@@ -65,6 +65,11 @@ class Regressor(RegressorMixin, Estimator, ABC):
         points, targets, weights, noise = taking_part(
             points, targets.reshape(len(targets), -1), sample_weight, known_noise
         )
+        if len(points) == 1 and self.standardise != "none":
+            raise InputError(
+                "X has one row (n_samples=1), which tells nothing about how much targets vary: give more rows, or "
+                "standardise='none' with a kernel and noise in units of y"
+            )
         self.weight_unit_ = 1.0 if weights is None else float(weights.mean())
         likelihood = self._likelihood(targets.shape[1])
         self.scale_ = TargetScale(np.zeros(targets.shape[1]), np.ones(targets.shape[1]))

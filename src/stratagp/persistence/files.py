@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain, count
@@ -129,6 +130,7 @@ def _is_own(path: Path, pattern: re.Pattern[str]) -> bool:
 
 def write_model(path: Path, config: dict[str, Any], content: bytes) -> None:
     """Write a folder; files of a model that was there before are replaced when all is on the disk."""
+    is_new = not path.exists()
     path.mkdir(parents=True, exist_ok=True)
     there = list(path.iterdir())
     useless = [_LEFT, _TENSORS] if is_model(path) else [_LEFT]  # what killed saves have left, and the old tensors
@@ -141,8 +143,13 @@ def write_model(path: Path, config: dict[str, Any], content: bytes) -> None:
     text = json.dumps(config, indent=1, ensure_ascii=False, allow_nan=False).encode()
     if len(text) > _LARGEST:
         raise InputError(f"save: the objects of this model take more than {_LARGEST / 2**20:.0f} MB of text")
-    write_whole(path / name, content)
-    write_whole(path / _CONFIG, text)
+    try:
+        write_whole(path / name, content)
+        write_whole(path / _CONFIG, text)
+    except OSError:
+        if is_new and not (path / _CONFIG).exists():  # on a full disk nothing is left of a model
+            shutil.rmtree(path)
+        raise
     for each in before:
         each.unlink(missing_ok=True)
 

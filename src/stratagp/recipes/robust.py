@@ -6,10 +6,13 @@ import copy
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch.distributions import constraints
+
 from stratagp.errors import InputError
 from stratagp.kernels import RBF, Kernel
 from stratagp.models import HeteroscedasticGP, StudentTProcess
 from stratagp.models.fitted_process import HeteroscedasticModel, StudentTModel
+from stratagp.parameters import Parameter
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.exact import learnt_noise
 from stratagp.recipes.processes import fit_process
@@ -17,6 +20,7 @@ from stratagp.recipes.search import Search
 from stratagp.training.start import start_from_data
 
 _START = 5.0  # of degrees of freedom that are learnt
+_LEAST = 2.5  # of these: near 2 the kernel's variance grows without end, and noise at its lower end becomes rounding
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class StudentTRecipe(Recipe):
     def fit(self, rows: Rows, context: FitContext) -> StudentTModel:
         """Start from the data, climb, condition."""
         kernel = start_from_data(self.kernel, rows.data.x, rows.data.y[:, 0])
-        prior = StudentTProcess(kernel, copy.deepcopy(self.mean), learnt_noise(), self.dof or _START)
+        dof = self.dof or Parameter(_START, constraints.greater_than(_LEAST), name="dof")
+        prior = StudentTProcess(kernel, copy.deepcopy(self.mean), learnt_noise(), dof)
         prior.parameter("dof").raw.requires_grad_(self.dof is None)
         return fit_process(StudentTModel(prior, rows.data), self.search, Rows(rows.data), context)

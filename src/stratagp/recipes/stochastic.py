@@ -14,13 +14,14 @@ from stratagp.likelihoods import Bernoulli, GaussianNoise, Sampled, Softmax
 from stratagp.models import ExactGP, StochasticGP
 from stratagp.models.fitted_chain import ChainModel
 from stratagp.models.fitted_classes import class_model
+from stratagp.parameters import Parameter, real
 from stratagp.recipes.base import Data, FitContext, Recipe, Rows
 from stratagp.recipes.classes import LATENT_VARIANCE
 from stratagp.recipes.exact import noise_of
 from stratagp.recipes.search import Search, train
 from stratagp.recipes.sparse import inducing_points, learn_from_some
 from stratagp.training.criterion import Centres, Criterion
-from stratagp.training.start import start_from_data
+from stratagp.training.start import spreads, start_from_data
 
 _BATCH, _SMALLEST_BATCH = 1024, 64  # rows of a step: a tenth of the data between these
 _LEAST_STEPS = 500
@@ -79,7 +80,7 @@ class StochasticRecipe(Recipe):
         kernel = start_from_data(self.kernel, data.x, data.y.mean(1))
         mean, noise = copy.deepcopy(self.mean), noise_of(data, "stochastic")
         learn_from_some(ExactGP(kernel, mean, noise), data, _SMALL, self.search, context, centres)
-        points = inducing_points(kernel, data.x, self.n_inducing, context.seed)
+        points = self._points(kernel, data, context)
         return StochasticGP(kernel, points, GaussianNoise(noise), mean, data.y.shape[1], dtype=torch.float64)
 
     def _of_classes(self, rows: Rows, context: FitContext, centres: Centres) -> StochasticGP:
@@ -90,11 +91,16 @@ class StochasticRecipe(Recipe):
         if len(small.codes.unique()) == n_classes:
             model = class_model(kernel, small, n_classes, "laplace", self.link)
             train(Criterion("map", model.module, model.score, centres), self.search, context)
-        points = inducing_points(kernel, data.x, self.n_inducing, context.seed)
+        points = self._points(kernel, data, context)
         if n_classes == 2:
             return StochasticGP(kernel, points, Bernoulli(self.link or "logit"), dtype=torch.float64)
         likelihood = Sampled(Softmax(), _SAMPLES, context.generator())
         return StochasticGP(kernel, points, likelihood, functions=n_classes, dtype=torch.float64)
+
+    def _points(self, kernel: Kernel, data: Data, context: FitContext) -> Parameter:
+        """Inducing points that move in units of their columns."""
+        points = inducing_points(kernel, data.x, self.n_inducing, context.seed)
+        return real(points, name="z", unit=spreads(points))
 
 
 def _refuse_rows_of_their_own(data: Data, incomplete: bool) -> None:

@@ -111,8 +111,11 @@ class Checkpoint:
                     f"checkpoint: {self.folder} holds another fit, which differs in {', '.join(other)}: use the same "
                     "arguments to continue it, or another folder"
                 )
-        else:
+            return
+        try:
             write_whole(path, text.encode())
+        except OSError as error:
+            raise InputError(f"checkpoint: {path} could not be written ({error}): use another folder") from error
 
     def stage(self, module: nn.Module, run: Run, best: Best, batches: BatchStream, total: int) -> Stage:
         """The next stage of the fit."""

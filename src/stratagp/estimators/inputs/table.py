@@ -95,11 +95,11 @@ class TableInputs(Inputs):
         try:
             values = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=finite, copy=True)
         except ValueError as error:
-            if "contains NaN" not in str(error):
+            if "contains NaN" not in str(error) and "contains infinity" not in str(error):
                 raise
             first = str(error).splitlines()[0].rstrip(".")
             fill = ", or let missing='impute' fill them" if self.options.can_impute else " or fill them"
-            raise InputError(f"{first}: drop those rows{fill}") from None
+            raise InputError(f"{first}: drop those rows{fill if 'NaN' in first else ''}") from None
         missing = np.isnan(values) if self.options.missing == "impute" else None
         return values, missing
 
