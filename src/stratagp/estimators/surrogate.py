@@ -28,7 +28,8 @@ from stratagp.models import sobol, surrogate
 from stratagp.models.cokriging import CoKrigingModel
 from stratagp.models.exact import ExactPosterior
 from stratagp.models.fitted_chain import ChainModel
-from stratagp.models.fitted_process import ProcessModel, TargetPosterior
+from stratagp.models.fitted_process import ProcessModel
+from stratagp.models.target_posterior import TargetPosterior
 from stratagp.training.devices import as_numpy
 from stratagp.types import Gaussian
 

@@ -25,7 +25,7 @@ from stratagp.likelihoods.bernoulli import averaged_sigmoid
 from stratagp.likelihoods.quadrature import normal_nodes
 from stratagp.models import BinaryPosterior, Chain, MulticlassPosterior
 from stratagp.models.chain import predict
-from stratagp.models.fitted_process import TargetPosterior
+from stratagp.models.target_posterior import TargetPosterior
 from stratagp.types import Gaussian, Mixture
 
 _JITTER = 1e-10  # of the covariance of classes, as in MulticlassPosterior

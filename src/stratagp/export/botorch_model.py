@@ -16,7 +16,8 @@ from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.linalg import cholesky
-from stratagp.models.fitted_process import ExactModel, ProcessModel, SparseModel, TargetPosterior, VecchiaModel
+from stratagp.models.fitted_process import ExactModel, ProcessModel, SparseModel, VecchiaModel
+from stratagp.models.target_posterior import TargetPosterior
 from stratagp.models.vecchia import VecchiaPosterior
 
 _ROWS = 256  # of all batches together, whose covariance is computed at once

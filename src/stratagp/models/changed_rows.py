@@ -13,9 +13,10 @@ from torch import Tensor
 from stratagp.errors import InputError, NotPositiveDefiniteError
 from stratagp.models.data_checks import refuse_contradictions
 from stratagp.models.fitted import Fitted
-from stratagp.models.fitted_process import ExactModel, ProcessModel, SparseModel, TargetPosterior, VecchiaModel
+from stratagp.models.fitted_process import ExactModel, ProcessModel, SparseModel, VecchiaModel
 from stratagp.models.observations import Data
 from stratagp.models.sparse import SparsePosterior
+from stratagp.models.target_posterior import TargetPosterior
 
 
 def with_rows(model: Fitted, more: Data) -> ProcessModel:

@@ -12,7 +12,8 @@ from torch import Tensor
 from stratagp.kernels import stack_outputs
 from stratagp.kernels.multi_output.labelled import append_label
 from stratagp.models.exact import ExactPosterior
-from stratagp.models.fitted_process import ProcessModel, TargetPosterior, normal_draws, settled
+from stratagp.models.fitted_process import ProcessModel
+from stratagp.models.target_posterior import TargetPosterior, normal_draws, settled
 from stratagp.types import Gaussian, PointsLike
 
 

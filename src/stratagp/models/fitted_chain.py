@@ -17,9 +17,9 @@ from stratagp.kernels.objects.anchors import Anchored
 from stratagp.likelihoods import Likelihood
 from stratagp.models.chain import Chain, joined
 from stratagp.models.fitted import Fitted
-from stratagp.models.fitted_process import TargetPosterior, normal_draws
 from stratagp.models.observations import Data
 from stratagp.models.stochastic import StochasticGP
+from stratagp.models.target_posterior import TargetPosterior, normal_draws
 from stratagp.posteriors import FullGaussian
 from stratagp.predictive import Classes, LocationScale, Observed, Predictive
 from stratagp.training.devices import as_numpy

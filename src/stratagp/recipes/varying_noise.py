@@ -15,9 +15,10 @@ from stratagp.means import Constant
 from stratagp.models import ExactGP
 from stratagp.models.exact_posterior import ExactPosterior
 from stratagp.models.fitted import Fitted
-from stratagp.models.fitted_process import ProcessModel, TargetPosterior, VaryingNoiseModel, VecchiaModel
+from stratagp.models.fitted_process import ProcessModel, VaryingNoiseModel, VecchiaModel
 from stratagp.models.heteroscedastic import HeteroscedasticPosterior
 from stratagp.models.observations import Data, some_rows
+from stratagp.models.target_posterior import TargetPosterior
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.exact import ExactRecipe
 from stratagp.recipes.processes import learnt_again
