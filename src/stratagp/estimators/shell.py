@@ -28,6 +28,7 @@ from stratagp.estimators.intake import CheckpointLike, Intake, Reading, is_sourc
 from stratagp.estimators.prediction_files import predict_file
 from stratagp.estimators.refit import EARLIER, learn_from, refit
 from stratagp.estimators.saving import export_model, first_rows, save_model
+from stratagp.estimators.targets import check_groups
 from stratagp.kernels import Kernel
 from stratagp.likelihoods import Likelihood
 from stratagp.likelihoods.named import likelihood_of_classes, likelihood_of_numbers
@@ -108,7 +109,9 @@ class Estimator(BaseEstimator, ABC):
         """
         return self._learn(X, y, checkpoint)
 
-    def _learn(self, X: RowsLike, y: ArrayLike | None, checkpoint: CheckpointLike = None, **about: Any) -> Self:
+    def _learn(
+        self, X: RowsLike, y: ArrayLike | None, checkpoint: CheckpointLike = None, groups: Any = None, **about: Any
+    ) -> Self:
         """Read rows, learn from them, and keep what was learnt; a fit that fails leaves the estimator as it was."""
         earlier, before = self.__dict__.pop(EARLIER, None), dict(vars(self))
         try:
@@ -116,9 +119,7 @@ class Estimator(BaseEstimator, ABC):
             check_options(self)
             options = self.get_params(deep=False)
             if self.encoding == "codes" and options.get("missing") == "impute":
-                raise InputError(
-                    "encoding='codes' does not go with missing='impute': a code has no average; use 'one-hot'"
-                )
+                raise InputError("encoding='codes' and missing='impute': codes have no average; take 'one-hot'")
             if isinstance(options.get("kernel"), Kernel):
                 refuse_mixtures(options["kernel"], "kernel")
             self._check()
@@ -130,6 +131,7 @@ class Estimator(BaseEstimator, ABC):
             points = self.inputs_.learn(self, intake.X)
             self._example = first_rows(intake.X, self.inputs_.takes_views)
             rows = self._rows(intake, points, **about)
+            rows.data.groups = check_groups(groups, len(points))
             self.fitted_ = learn_from(self._recipe(rows), rows, context, earlier)
         except BaseException:
             self.__dict__.clear()

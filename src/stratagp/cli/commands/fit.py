@@ -242,6 +242,10 @@ def prepare(console: Console, settings: Settings) -> Prepared:
         assumed += _same_rows(parts, console)
     trained = min(len(parts.y), settings.rows or len(parts.y))
     choice = choose(settings, columns, trained, len(np.unique(parts.y)) if classes else 0)
+    if choice.stacked and split.way != "random":
+        new = "rows that are later than" if split.way == "time" else "groups other than"
+        assumed.append(f"candidates are judged, by {split.column!r}, on {new} those that they learn from")
+        console.note(assumed[-1])
     settings = replace(settings, split=split.shown)
     groups = frame.loc[X.index, split.column] if split.way == "groups" else None
     return Prepared(task, columns, assumed, choice, parts, missing, settings, groups)
