@@ -1,9 +1,13 @@
 """Rows held out by time and by groups, and copies across the split, against plain counting."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from stratagp import load
 from stratagp.cli.held_out import Split, copies, held_rows
 from tests.cli.conftest import table
 
@@ -68,6 +72,25 @@ def test_folds_keep_groups_together(call_json, call, here):
     assert by_towns > 0.5
     assert "more than the 12 groups" in call(*fit[:-1], "13", "-o", "x", "--split", "groups:town", code=1).stderr
     assert "--folds tests rows of all times" in call(*fit, "-o", "x", "--split", "time", code=1).stderr
+
+
+def test_a_stack_is_judged_as_it_is_tested(call, here):
+    """A level that wanders, and towns with a level of their own: random rows would promise too much."""
+    rng = np.random.default_rng(0)
+    dates = pd.date_range("2020-01-01", periods=60, freq="MS")
+    frame = pd.DataFrame(
+        {"date": dates, "town": np.repeat([f"t{i}" for i in range(12)], 5), "size": rng.normal(size=60)}
+    )
+    frame.assign(price=np.cumsum(rng.normal(size=60))).to_csv("t.csv", index=False)
+    fit = ("fit", "t.csv", "-t", "price", "--no-report", "--model", "best", "--plan", "extra trees")
+    said = {}
+    for way in ("time", "groups:town", "random"):
+        call(*fit, "-o", way[:4], "--split", way)
+        said[way] = json.loads((Path(way[:4]) / "table.json").read_text())["about"]["assumptions"][-1]
+    assert said["time"] == "candidates are judged, by 'date', on rows that are later than those that they learn from"
+    assert said["groups:town"] == "candidates are judged, by 'town', on groups other than those that they learn from"
+    assert "judged" not in said["random"]
+    assert load("time").order == "date"
 
 
 def test_numbers_with_marks_are_read_again_by_predict(call, call_json, here):

@@ -165,7 +165,7 @@ def test_more_rows_are_screened_first_and_a_limit_is_kept():
 
 
 def test_a_process_stays_as_few_rows_left_it_where_time_is_short_and_the_plan_repeats_that(monkeypatch):
-    for name, value in {"_FOLD_ROWS": 400, "_HELD_OUT": (100, 3000), "_SCREENED": 150}.items():
+    for name, value in {"_FOLD_ROWS": 400, "_MOST_HELD": 3000, "_SCREENED": 150}.items():
         monkeypatch.setattr(stack, name, value)
     monkeypatch.setattr(stack, "seconds_of", lambda way, n, columns: 1e6)
     X, y = make_friedman1(500, 5, noise=1.0, random_state=0)

@@ -12,7 +12,6 @@ from stratagp.recipes.base import FitContext, Rows
 from stratagp.recipes.boosted_mean import BoostedMeanRecipe
 from stratagp.recipes.candidates import of_classes
 from stratagp.recipes.exact import ExactRecipe
-from stratagp.recipes.fold_forests import even_folds
 from stratagp.recipes.spread import SpreadRecipe, density_of
 from stratagp.recipes.tree_classes import TreeClassesRecipe
 from stratagp.recipes.trees import TreesRecipe
@@ -152,14 +151,6 @@ def test_rare_and_absent_classes_have_some_probability(kind):
     alone = TreeClassesRecipe(kind).fit(rows_of(x, 0 * y + 1, 3), FitContext()).predictive(torch.from_numpy(x))
     assert (alone.probabilities[:, 1] > 0.9).all()
     assert (alone.probabilities > 0).all()
-
-
-def test_no_fold_misses_a_class():
-    codes = np.array([0] * 7 + [1] * 2 + [2] * 9 + [3])
-    fold = even_folds(codes, seed=1)
-    assert fold[-1] == -1
-    for one in range(fold.max() + 1):
-        assert set(codes[fold != one]) == {0, 1, 2, 3}
 
 
 def test_weights_matter():

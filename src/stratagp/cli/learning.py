@@ -18,7 +18,7 @@ from stratagp.cli.output import Console
 from stratagp.cli.scores import Gains, Said, Scores, baselines, gains, tested
 from stratagp.cli.settings import Settings
 from stratagp.cli.split import Parts
-from stratagp.cli.table import DataFrame, Series
+from stratagp.cli.table import DataFrame, Series, pandas
 from stratagp.errors import StrataGPError
 
 _AGAIN = 0.3  # of the time of a fit, which a second one takes that goes on from the first
@@ -179,7 +179,7 @@ def _learnt(
         model = build(ready.choice, ready.task, settings, len(parts.y), ready.missing, console.talks)
         try:
             with training(model, console):
-                model = _fitted(model, parts, ready.choice, settings, number - 1)
+                model = _fitted(model, parts, ready, settings, number - 1)
         except KeyboardInterrupt:
             if settings.checkpoint is not None and any(Path(settings.checkpoint).rglob("stage-*")):
                 raise Interrupted(f"the state is in {settings.checkpoint}: the same command goes on from it") from None
@@ -209,9 +209,12 @@ def _learnt(
     return Learnt(models, joined, {}, (_AGAIN if ready.choice.goes_on else 1.2) * seconds, pace), settings
 
 
-def _fitted(model: Any, parts: Parts, choice: Choice, settings: Settings, number: int) -> Any:
+def _fitted(model: Any, parts: Parts, ready: Prepared, settings: Settings, number: int) -> Any:
     """A model that has learnt; the values of ``--search-rows`` stay where all rows come in."""
-    X, y = as_inputs(parts.X, choice), parts.y
+    X, y = as_inputs(parts.X, ready.choice), parts.y
+    if ready.choice.stacked and ready.groups is not None:
+        labels = pandas().factorize(ready.groups.loc[parts.X.index], use_na_sentinel=False)[0]
+        return model.fit(X, y, groups=labels)
     if settings.search_rows is None or settings.search_rows >= len(y):
         return model.fit(X, y, **_checkpoint(settings, number))
     few = parts.some(settings.search_rows)

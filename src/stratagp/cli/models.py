@@ -150,6 +150,12 @@ def limit_of(settings: Settings, rows: int) -> float:
     return settings.time_limit or usual
 
 
+def later_by(settings: Settings) -> str | None:
+    """The column of dates by which new rows are later; None where rows are not split by time."""
+    way, _, column = (settings.split or "").partition(":")
+    return column if way == "time" else None
+
+
 def build(
     choice: Choice, task: str, settings: Settings, rows: int, missing: bool = False, verbose: bool = False
 ) -> Estimator:
@@ -184,7 +190,7 @@ def build(
     if choice.stacked:
         limit = limit_of(settings, rows)
         plan = list(settings.plan) or None
-        options |= {"time_limit": limit, "plan": plan}
+        options |= {"time_limit": limit, "plan": plan, "order": later_by(settings)}
     if choice.model == "autogp" and kernel is None:
         options["standardise"] = "both"
     if choice.model == "dkl" and settings.epochs is not None:

@@ -29,6 +29,7 @@ from stratagp.estimators.notebook import fitted_attributes, html_repr, mime_bund
 from stratagp.estimators.prediction_files import predict_file
 from stratagp.estimators.refit import EARLIER, learn_from, refit
 from stratagp.estimators.saving import export_model, first_rows, save_model
+from stratagp.estimators.targets import check_groups
 from stratagp.kernels import Kernel
 from stratagp.likelihoods import Likelihood
 from stratagp.likelihoods.named import likelihood_of_classes, likelihood_of_numbers
@@ -109,7 +110,9 @@ class Estimator(BaseEstimator, ABC):
         """
         return self._learn(X, y, checkpoint)
 
-    def _learn(self, X: RowsLike, y: ArrayLike | None, checkpoint: CheckpointLike = None, **about: Any) -> Self:
+    def _learn(
+        self, X: RowsLike, y: ArrayLike | None, checkpoint: CheckpointLike = None, groups: Any = None, **about: Any
+    ) -> Self:
         """Read rows, learn from them, and keep what was learnt; a fit that fails leaves the estimator as it was."""
         earlier, before = self.__dict__.pop(EARLIER, None), dict(vars(self))
         try:
@@ -117,9 +120,7 @@ class Estimator(BaseEstimator, ABC):
             check_options(self)
             options = self.get_params(deep=False)
             if self.encoding == "codes" and options.get("missing") == "impute":
-                raise InputError(
-                    "encoding='codes' does not go with missing='impute': a code has no average; use 'one-hot'"
-                )
+                raise InputError("encoding='codes' and missing='impute': codes have no average; take 'one-hot'")
             if isinstance(options.get("kernel"), Kernel):
                 refuse_mixtures(options["kernel"], "kernel")
             self._check()
@@ -131,6 +132,7 @@ class Estimator(BaseEstimator, ABC):
             points = self.inputs_.learn(self, intake.X)
             self._example = first_rows(intake.X, self.inputs_.takes_views)
             rows = self._rows(intake, points, **about)
+            rows.data.groups = check_groups(groups, len(points))
             self.fitted_ = learn_from(self._recipe(rows), rows, context, earlier)
         except BaseException:
             self.__dict__.clear()

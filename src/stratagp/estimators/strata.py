@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from stratagp.errors import InputError, NoAttributeError
 from stratagp.estimators.classification import Classifier
+from stratagp.estimators.inputs.base import RowsLike
+from stratagp.estimators.intake import CheckpointLike
 from stratagp.estimators.regression import Regressor
+from stratagp.estimators.shell import Estimator
 from stratagp.likelihoods import Likelihood
 from stratagp.models.stack import StackModel
 from stratagp.recipes.base import Recipe, Rows
@@ -21,15 +26,56 @@ from stratagp.recipes.options import Missing, Positive
 from stratagp.recipes.stack import StackRecipe
 from stratagp.training import HyperparameterTable
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_SHOWN = 10  # columns that a message lists
 _CLEAR = 0.85  # of the weight: one member speaks almost alone
 
 
-class Stacked:
-    """What estimators of a stack tell about its members."""
+class Stacked(Estimator, ABC):
+    """How a stack holds rows out, and what it tells about its members."""
 
     plan: Sequence[str] | None
     texts: Any
+    order: str | int | None
     for_texts: ClassVar[str] = "give a data frame with a column of texts"
+
+    def fit(
+        self,
+        X: RowsLike,
+        y: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        checkpoint: CheckpointLike = None,
+    ) -> Self:
+        """Learn from rows ``X`` and their targets or classes ``y``.
+
+        Arguments:
+            X: an array or a data frame.
+            y: ``n`` numbers or labels.
+            groups: a label for each row, where new rows will be of other groups: rows of one group are held out
+                together. Patients, sites and machines that have several rows are groups.
+            checkpoint: None, as a stack does not learn by steps.
+        """
+        if groups is not None and self.order is not None:
+            raise InputError("groups does not go with order: rows are held out by groups or as later rows, give one")
+        return self._learn(X, y, checkpoint, groups)
+
+    def _order(self, rows: Rows) -> int | None:
+        """The number of the column that tells which rows are later, among those that models see."""
+        if self.order is None:
+            return None
+        names = list(vars(self).get("feature_names_in_", ())) or [f"x{i}" for i in range(vars(self)["n_features_in_"])]
+        name = self.order
+        if isinstance(name, int) and -len(names) <= name < len(names):
+            name = names[name]
+        if name not in rows.columns:
+            raise InputError(
+                f"order must be a column of numbers or dates of X, by its name or number, got {self.order!r}; models "
+                f"see {', '.join(rows.columns[:_SHOWN])}"
+            )
+        return rows.columns.index(name)
 
     @property
     def _stack(self) -> StackModel:
@@ -100,6 +146,8 @@ class StrataRegressor(Stacked, Regressor):
     Arguments:
         time_limit: seconds that a fit may take; None for no limit.
         plan: names of candidates, as ``plan_`` of an earlier fit has them: these run, and no clock decides.
+        order: the column, by its name or number, that tells which rows are later, where new rows will be later than
+            all of these: a date, for example. Candidates then learn from earlier rows and are judged by later ones.
         targets: "counts" or "numbers"; "auto" recognises counts, and says so where ``verbose`` is set.
         missing: inputs that are NaN: "impute" fills them with what is expected, and averages predictions over what
             they may be; "raise" refuses them.
@@ -122,6 +170,7 @@ class StrataRegressor(Stacked, Regressor):
     time_limit: Positive | None = 60.0
     _: KW_ONLY
     plan: Sequence[str] | None = None
+    order: str | int | None = None
     targets: Literal["auto", "counts", "numbers"] = "auto"
     missing: Missing = "impute"
     texts: Any = "auto"
@@ -140,11 +189,11 @@ class StrataRegressor(Stacked, Regressor):
     def _recipe(self, rows: Rows) -> Recipe:
         if self._counted(rows.data.y[:, 0].numpy()):
             self._say("targets are counts: probabilities of whole numbers (targets='numbers' for densities)")
-            return StackRecipe(self.time_limit, AS_COUNTS, self.plan, counts=True)
+            return StackRecipe(self.time_limit, AS_COUNTS, self.plan, True, self._order(rows))
         zero, one = ((bound - self.scale_.mean[0]) / self.scale_.scale[0] for bound in (0.0, 1.0))
         low = float(zero) if (rows.data.y > zero + 1e-9).all() else -np.inf
         high = float(one) if low > -np.inf and (rows.data.y < one - 1e-9).all() else np.inf
-        return StackRecipe(self.time_limit, (low, high), self.plan)
+        return StackRecipe(self.time_limit, (low, high), self.plan, order=self._order(rows))
 
 
 @dataclass(eq=False, repr=False)
@@ -152,8 +201,8 @@ class StrataClassifier(Stacked, Classifier):
     """Classification by the best mixture of processes and trees that a time allows.
 
     Arguments:
-        time_limit, plan, missing, texts, standardise, categorical, encoding, device, random_state, verbose: as in
-            :class:`StrataRegressor`.
+        time_limit, plan, order, missing, texts, standardise, categorical, encoding, device, random_state, verbose: as
+            in :class:`StrataRegressor`.
 
     After ``fit``: ``leaderboard_`` (a data frame), ``explain()``, ``plan_``.
 
@@ -167,9 +216,10 @@ class StrataClassifier(Stacked, Classifier):
     time_limit: Positive | None = 60.0
     _: KW_ONLY
     plan: Sequence[str] | None = None
+    order: str | int | None = None
     missing: Missing = "impute"
     texts: Any = "auto"
     classifier: ClassVar[str] = "StrataClassifier"
 
     def _recipe(self, rows: Rows) -> Recipe:
-        return StackRecipe(self.time_limit, plan=self.plan)
+        return StackRecipe(self.time_limit, plan=self.plan, order=self._order(rows))

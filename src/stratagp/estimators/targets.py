@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
@@ -43,6 +44,20 @@ def check_targets(
     if gaps and np.isnan(table).all(0).any():
         raise InputError(f"y has no observed entry in column {int(np.isnan(table).all(0).argmax())}: drop that column")
     return array
+
+
+def check_groups(groups: ArrayLike | None, n: int) -> Int[Tensor, " n"] | None:
+    """The number of the group of each of ``n`` rows, from labels of any kind; None without groups.
+
+    >>> check_groups(["b", "a", "b"], 3)
+    tensor([1, 0, 1])
+    """
+    if groups is None:
+        return None
+    labels = np.asarray(groups)
+    if labels.shape != (n,):
+        raise InputError(f"groups must have a label for each of {n} rows, got the shape {labels.shape}")
+    return torch.from_numpy(np.unique(labels.astype(str), return_inverse=True)[1])
 
 
 def encode_labels(

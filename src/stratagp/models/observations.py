@@ -20,6 +20,8 @@ class Data:
         weights: how many times as precise as an average observation a row is.
         noise: known noise variances.
         extra: variance that a row has beside the noise, such as that of filled inputs.
+        order: the place of each row where new rows will be later than these.
+        groups: the group of each row where new rows will be of other groups.
     """
 
     x: Any
@@ -27,6 +29,8 @@ class Data:
     weights: Float[Tensor, " n"] | None = None
     noise: Float[Tensor, "n q"] | None = None
     extra: Float[Tensor, " n"] | None = None
+    order: Float[Tensor, " n"] | None = None
+    groups: Int[Tensor, " n"] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -39,7 +43,8 @@ class Data:
     def take(self, chosen: Int[Tensor, " r"]) -> Data:
         """Some of the rows."""
         x = self.x[chosen] if isinstance(self.x, Tensor) else [self.x[i] for i in chosen.tolist()]
-        rest = (None if part is None else part[chosen] for part in (self.weights, self.noise, self.extra))
+        parts = (self.weights, self.noise, self.extra, self.order, self.groups)
+        rest = (None if part is None else part[chosen] for part in parts)
         return Data(x, self.y[chosen], *rest)
 
     def joined(self, more: Data) -> Data:

@@ -12,6 +12,7 @@ from torch import Tensor
 from stratagp.kernels import RBF, Kernel, Linear, Matern
 from stratagp.likelihoods import Likelihood, NegativeBinomial, Poisson, ZeroInflated
 from stratagp.models.warps import Asinh, Chosen, Log, Logit, NormalScores, Standard, Warp
+from stratagp.parameters import positive
 from stratagp.recipes import choose
 from stratagp.recipes.base import Data, Recipe, Rows
 from stratagp.recipes.boosted_mean import BoostedMeanRecipe
@@ -34,6 +35,7 @@ _TRIAL = 1000  # rows up to which a first trial takes closed forms, however many
 _MOST_COUNTED = 30.0  # the mean of counts: rounding hardly matters to larger ones
 MANY_CLASSES, _MOST_BOOSTED = 30, 100  # above which no process, and no boosting, learns in a reasonable time
 _FEW_COLUMNS = 30  # up to which a linear part is tried
+_MEMORY = 10.0  # lengthscale of what wanders along a column, in units of the range that rows have there
 _MOST_CHOSEN = 10  # columns of a process that sees those alone which trees find relevant
 _NAMES: dict[Kind, str] = {"boosting": "boosted trees", "extra trees": "extra trees"}
 
@@ -171,6 +173,33 @@ def of_numbers(
     apart = _with_outliers(many) if every or odd.any() else []
     shares = [_of_shares(*support, many)] if np.isfinite(support).all() else []
     return [*apart, *shares, *_of_warped(y.numpy()[~odd], support[0], every, many), *found]
+
+
+def of_later(order: int | None, rows: int) -> list[Candidate]:
+    """Candidates for targets of later rows, which go on from the last ones instead of falling back to the average.
+
+    Arguments:
+        order: the column that tells which rows are later; None where there is no order.
+    """
+    if order is None:
+        return []
+    many = rows > EXACT_ROWS
+    return [
+        Candidate("wandering level, Matérn 3/2", _later(0.5, order, many), "a level that wanders from its last value"),
+        Candidate("wandering trend, Matérn 3/2", _later(1.5, order, many), "a trend that goes on for a while"),
+    ]
+
+
+def _later(nu: float, order: int, many: bool) -> Make:
+    """A process of very long memory along one column, and another of all columns."""
+
+    def make(rows: Rows) -> Recipe:
+        places = rows.data.x[:, order]
+        memory = _MEMORY * max(float(places.max() - places.min()), 1e-9)
+        long = Matern(nu=nu, lengthscale=positive(memory, trainable=False)).on(order)
+        return _plain(lambda: long + Matern(nu=1.5, ard=True), many)(rows)
+
+    return make
 
 
 def _of_shares(low: float, high: float, many: bool) -> Candidate:

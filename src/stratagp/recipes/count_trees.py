@@ -39,11 +39,13 @@ class CountTreesRecipe(Recipe):
         """Forests, then the law around them."""
         if rows.data.weights is not None:
             raise InputError("trees of counts use no weights: leave them out")
-        table = numbers_of(rows, context)
+        table = numbers_of(rows, context, ahead=True)
         options = {"loss": "poisson", **sizes(len(table.y))}
         found = boosted(table, lambda rounds: regressor(context.seed, rounds, **options), poisson_loss)
         logs = torch.from_numpy(found.held_out)
-        return CountTreesModel(found.forest, law_of(rows.data.y, logs), rows.data, logs[:, 0])
+        return CountTreesModel(
+            found.forest, law_of(rows.data.y[table.folds.told], logs[table.folds.told]), rows.data, logs[:, 0]
+        )
 
 
 def poisson_loss(scores: Float[np.ndarray, "n 1"], y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:

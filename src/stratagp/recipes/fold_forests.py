@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from stratagp.errors import InputError
 from stratagp.models.forest import Forest, of_boosting, of_extra_trees
 from stratagp.recipes.base import FitContext, Rows
+from stratagp.recipes.folds import Folds, folds_of, random_folds
 from stratagp.recipes.processes import check_device
 
-FOLDS = 5
 _ONE_THREAD = 20_000  # rows below which threads cost more than they gain
 _ROUNDS = (50, 100, 200, 400, 800)  # iterations of boosting that are tried, as long as the last third still gains
 _MOST_TREES = 1000  # of one fold: each class has a tree in each iteration
@@ -29,7 +29,7 @@ Loss = Callable[[Float[np.ndarray, "n k"], np.ndarray], Float[np.ndarray, " n"]]
 
 @dataclass(frozen=True)
 class FoldForests:
-    """A sum of trees (or one for each class) for each fold.
+    """A sum of trees (or one for each class) for each fold; one of all rows where folds are later rows.
 
     Arguments:
         forest: its columns are those of the first fold, then those of the second.
@@ -44,25 +44,35 @@ class FoldForests:
 
 @dataclass(frozen=True)
 class Table:
-    """What trees learn from: columns of numbers, a target, the weights of rows, and a fold for each."""
+    """What trees learn from: columns of numbers, a target, the weights of rows, and their folds."""
 
     x: Float[np.ndarray, "n d"]
     y: np.ndarray
     weights: Float[np.ndarray, " n"] | None
-    fold: Int[np.ndarray, " n"]
+    folds: Folds
 
     def without(self, fold: int) -> tuple[Any, ...]:
-        """Arguments of scikit-learn's ``fit``: all rows but those of one fold."""
-        kept = self.fold != fold
-        return self.x[kept], self.y[kept], None if self.weights is None else self.weights[kept]
+        """Arguments of scikit-learn's ``fit``: the rows that a fold is predicted from."""
+        return self._some(self.folds.seen(fold))
+
+    def told(self, seed: int) -> Table:
+        """The rows that are held out once; where folds are later rows, in random folds instead."""
+        if not self.folds.ahead:
+            return self
+        x, y, weights = self._some(self.folds.told)
+        return Table(x, y, weights, random_folds(len(y), seed))
 
     @property
-    def folds(self) -> range:
-        """The numbers of the folds."""
-        return range(int(self.fold.max()) + 1)
+    def last(self) -> list[int]:
+        """The folds whose forests predict new rows: all, or where folds are later rows the one that comes next."""
+        numbers = self.folds.numbers
+        return [len(numbers)] if self.folds.ahead else list(numbers)
+
+    def _some(self, kept: Bool[np.ndarray, " n"]) -> tuple[Any, ...]:
+        return self.x[kept], self.y[kept], None if self.weights is None else self.weights[kept]
 
 
-def table_of(rows: Rows, y: Tensor, fold: Int[np.ndarray, " n"], context: FitContext) -> Table:
+def table_of(rows: Rows, y: Tensor, folds: Folds, context: FitContext) -> Table:
     """Rows as scikit-learn takes them; refuses what trees cannot learn from."""
     check_device(rows.data.x, context)
     if not isinstance(rows.data.x, Tensor) or rows.data.x.ndim != 2:
@@ -70,39 +80,15 @@ def table_of(rows: Rows, y: Tensor, fold: Int[np.ndarray, " n"], context: FitCon
     if rows.data.noise is not None:
         raise InputError("trees do not use known noise variances: leave noise out, or give weights")
     weights = None if rows.data.weights is None else rows.data.weights.cpu().numpy()
-    return Table(rows.data.x.detach().cpu().double().numpy(), y.cpu().numpy(), weights, fold)
+    return Table(rows.data.x.detach().cpu().double().numpy(), y.cpu().numpy(), weights, folds)
 
 
-def numbers_of(rows: Rows, context: FitContext) -> Table:
-    """Rows with one target of numbers, in random folds."""
+def numbers_of(rows: Rows, context: FitContext, ahead: bool = False) -> Table:
+    """Rows with one target of numbers; each is held out once, unless folds are to be later rows where there are any."""
     if rows.n_classes or rows.data.y.shape[1] != 1:
         raise InputError(f"these trees learn one target of numbers, got {rows.data.y.shape[1]}: fit one model for each")
-    return table_of(rows, rows.data.y[:, 0], random_folds(len(rows.data), context.seed), context)
-
-
-def random_folds(n: int, seed: int) -> Int[np.ndarray, " n"]:
-    """A fold for each row at random, all of one size; refuses fewer than four rows.
-
-    >>> np.bincount(random_folds(20, seed=0)).tolist()
-    [4, 4, 4, 4, 4]
-    """
-    if n < 4:
-        raise InputError(f"trees need at least 4 rows, got {n}: add rows, or use a process")
-    return np.random.default_rng(seed).permutation(np.arange(n) % min(FOLDS, n // 2))
-
-
-def even_folds(codes: Int[np.ndarray, " n"], seed: int) -> Int[np.ndarray, " n"]:
-    """A fold for each row, so that classes are spread evenly; −1 of a class's only row, which no fold may miss.
-
-    >>> even_folds(np.array([0, 0, 1, 1, 2]), seed=0).tolist()[-1]
-    -1
-    """
-    order = np.random.default_rng(seed).permutation(len(codes))
-    order = order[np.argsort(codes[order], kind="stable")]
-    order = order[np.bincount(codes)[codes[order]] > 1]
-    fold = np.full(len(codes), -1, dtype=np.int64)
-    fold[order] = np.arange(len(order)) % max(2, min(FOLDS, len(order) // 2))
-    return fold
+    data = rows.data if ahead else replace(rows.data, order=None)
+    return table_of(rows, rows.data.y[:, 0], folds_of(data, 0, context.seed), context)
 
 
 def boosted(table: Table, make: Callable[[int], Any], loss: Loss) -> FoldForests:
@@ -123,18 +109,20 @@ def _threads(rows: int) -> Any:
 
 
 def _boosted(table: Table, make: Callable[[int], Any], loss: Loss) -> FoldForests:
-    models = [make(0) for _ in table.folds]
+    numbers = table.folds.numbers
+    models = [make(0) for _ in numbers]
     outputs = len(np.unique(table.y)) if hasattr(models[0], "predict_proba") else 1
     for rounds in (rounds for rounds in _ROUNDS if rounds == _ROUNDS[0] or rounds * outputs <= _MOST_TREES):
-        for fold, model in zip(table.folds, models, strict=True):
+        for fold, model in zip(numbers, models, strict=True):
             model.set_params(max_iter=rounds).fit(*table.without(fold))
-        stages = [_stages(model, table.x[table.fold == fold]) for fold, model in zip(table.folds, models, strict=True)]
+        stages = [_stages(model, table.x[table.folds.held(fold)]) for fold, model in zip(numbers, models, strict=True)]
         losses = _mean_losses(stages, table, loss)
         best = int(losses.argmin())
         if best < 2 / 3 * rounds:
             break
     held_out = _placed([stage[best] for stage in stages], table)
-    return FoldForests(of_boosting(models, best + 1), held_out, float(losses[best]))
+    last = [models[i] if i in numbers else make(best + 1).fit(*table.without(i)) for i in table.last]
+    return FoldForests(of_boosting(last, best + 1), held_out, float(losses[best]))
 
 
 def _stages(model: Any, x: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "t m k"]:
@@ -145,8 +133,8 @@ def _stages(model: Any, x: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "t m k
 def _mean_losses(stages: Sequence[np.ndarray], table: Table, loss: Loss) -> Float[np.ndarray, " t"]:
     weights = np.ones(len(table.y)) if table.weights is None else table.weights
     total, whole = np.zeros(len(stages[0])), 0.0
-    for fold, own in zip(table.folds, stages, strict=True):
-        chosen = table.fold == fold
+    for fold, own in zip(table.folds.numbers, stages, strict=True):
+        chosen = table.folds.held(fold)
         total += [weights[chosen] @ loss(stage, table.y[chosen]) for stage in own]
         whole += weights[chosen].sum()
     return total / whole
@@ -155,8 +143,8 @@ def _mean_losses(stages: Sequence[np.ndarray], table: Table, loss: Loss) -> Floa
 def _placed(parts: Sequence[np.ndarray], table: Table) -> Float[np.ndarray, "n k"]:
     """What folds say of their rows, in the order of the rows; zero for rows of no fold."""
     found = np.zeros((len(table.y), parts[0].shape[1]))
-    for fold, part in zip(table.folds, parts, strict=True):
-        found[table.fold == fold] = part
+    for fold, part in zip(table.folds.numbers, parts, strict=True):
+        found[table.folds.held(fold)] = part
     return found
 
 
@@ -169,10 +157,11 @@ def extra_trees(table: Table, make: Callable[[int, int], Any], loss: Loss) -> Fo
         loss: what held-out rows are judged by.
     """
     count = next(count for most, count in _TREES if len(table.y) <= most)
-    models = [make(count, fold).fit(*table.without(fold)) for fold in table.folds]
-    forest, parts = of_extra_trees(models), []
-    for fold, model in zip(table.folds, models, strict=True):
-        x = table.x[table.fold == fold]
+    numbers, parts = table.folds.numbers, []
+    models = {fold: make(count, fold).fit(*table.without(fold)) for fold in {*numbers, *table.last}}
+    forest = of_extra_trees([models[fold] for fold in table.last])
+    for fold in numbers:
+        x, model = table.x[table.folds.held(fold)], models[fold]
         found = model.predict_proba(x) if hasattr(model, "predict_proba") else model.predict(x)
         parts.append(found.reshape(len(x), -1))
     losses = _mean_losses([part[None] for part in parts], table, loss)

@@ -77,7 +77,7 @@ def spread_of(
     """
     squares = np.maximum((table.y - mean) ** 2 / var, LEAST_VARIANCE)
     size = np.sqrt(squares / squares.mean())
-    own = Table(np.column_stack([table.x, mean]) if sees_mean else table.x, size, None, table.fold)
+    own = Table(np.column_stack([table.x, mean]) if sees_mean else table.x, size, None, table.folds)
     few = max(2, min(20, len(mean) // 10))
     options = {"loss": "gamma", "max_leaf_nodes": 4, "min_samples_leaf": few, "learning_rate": 0.05}
     found = boosted(own, lambda rounds: regressor(seed, rounds, **options), gamma_loss)

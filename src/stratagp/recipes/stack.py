@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from stratagp.errors import InputError, NotPositiveDefiniteError
@@ -23,16 +23,17 @@ from stratagp.recipes import candidates
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.candidates import Candidate
 from stratagp.recipes.choose import EXACT_ROWS, seconds_of, seconds_of_classes
+from stratagp.recipes.folds import FOLDS, MANY_ROWS, folds_of
 
-_FOLDS = 5
 _LEAST_ROWS = 4
-_FOLD_ROWS = 2000  # up to which every row is held out once; above, some rows are
-_HELD_OUT = (400, 3000)  # rows that are held out where there are more: a fifth, between these
+_FOLD_ROWS = MANY_ROWS  # up to which every row is held out once; above, some rows are
+_MOST_HELD = 3000  # rows that are held out where there are more: a fifth, at most so many
 _SCREENED = 800  # rows of the first trial of processes where there are more
 _SCREENED_VALUES = 2000  # latent values of that trial: fewer rows where classes are many
 _PROMOTED = 4  # processes that see all rows after the trial
 _LEAST_DENSITY = -30.0  # nats: one row that a model thinks impossible must not decide alone
-_WIDTHS = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3, 1.5)  # of members' own spread
+_WIDTHS = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0)
+
 _AS_IT_IS = _WIDTHS.index(1.0)
 _FAILURES = (NotPositiveDefiniteError, ValueError, RuntimeError, MemoryError)  # InputError is a ValueError
 _TRIED = 0.3  # of the time limit: no first trial on few rows begins after that
@@ -47,24 +48,30 @@ class StackRecipe(Recipe):
     """Try candidates, judge them by held-out density, and mix the best.
 
     Up to 2,000 rows each candidate learns five times, each time without a fifth of the rows, which it then predicts.
-    Above, one fifth of the rows (3,000 at most) is held out, and processes are tried on 800 rows first. Weights
-    maximise the density of all rows that were held out; members then learn from all rows, from where they ended.
+    Above, one fifth of the rows (3,000 at most) is held out, and processes are tried on 800 rows first. Rows that have
+    an order are held out as later rows are met: those of a fold are predicted from earlier rows alone; those of a group
+    are held out together. Weights maximise the density of all rows that were held out; members then learn from all
+    rows, from where they ended.
 
     Arguments:
         seconds: that all this may take; None for no limit.
         support: what standardised targets lie between: an end is infinite where no bound is known.
         plan: names of candidates to run, in this order; None to run all that fit into the time.
         counts: whether targets are counts, not standardised: candidates are judged by probabilities of whole numbers.
+        order: the column that tells which rows are later, where new rows will be later than all; None if rows have no
+            order.
     """
 
     seconds: float | None = None
     support: tuple[float, float] = candidates.ANYWHERE
     plan: Sequence[str] | None = None
     counts: bool = False
+    order: int | None = None
 
     def fit(self, rows: Rows, context: FitContext) -> StackModel:
         """Judge, weight, and learn from all rows."""
-        rows = replace(rows, filled=None)
+        order = None if self.order is None else rows.data.x[:, self.order]
+        rows = replace(rows, data=replace(rows.data, order=order), filled=None)
         trial = _Trial(rows, context, self.seconds, self.plan)
         trial.run(self._candidates(rows))
         weights, width = stacked(np.stack([each.densities for each in trial.judged], 1), _WIDTHS)
@@ -104,6 +111,7 @@ class StackRecipe(Recipe):
         else:
             of = candidates.of_counts if self.counts else candidates.of_numbers
             found = of(data.x, data.y[:, 0], self.support, every)
+            found += candidates.of_later(self.order, len(data))
         if self.plan is None:
             return found
         named = {each.name: each for each in found}
@@ -167,17 +175,13 @@ class _Trial:
                 f"n_samples = {n}: a stack holds rows out and needs {_LEAST_ROWS} at least; take GPRegressor or "
                 "GPClassifier"
             )
-        order = torch.randperm(n, generator=self.context.generator())
-        if self.rows.n_classes:  # each fold has its share of each class, and the only row of a class is never held out
-            codes = self.rows.data.codes
-            order = order[codes[order].argsort(stable=True)]
-            order = order[codes.bincount()[codes[order]] > 1]
-        if n <= _FOLD_ROWS:
-            folds = min(_FOLDS, n)
-            self.held = [order[i::folds].sort().values for i in range(folds)]
-        else:
-            count = min(max(n // 5, _HELD_OUT[0]), _HELD_OUT[1])
-            self.held = [order[torch.arange(count) * len(order) // count].sort().values]
+        folds = folds_of(self.rows.data, self.rows.n_classes, self.context.seed)
+        if not folds.told.any():
+            raise InputError("every class has a single row, so that none can be held out: give more rows")
+        folds = folds if n <= _FOLD_ROWS else folds.last(_MOST_HELD)
+        self.held = [_where(folds.held(fold)) for fold in folds.numbers]
+        self.seen = [_where(folds.seen(fold)) for fold in folds.numbers]
+        self.many = n > _FOLD_ROWS
 
     @property
     def names(self) -> list[str]:
@@ -186,7 +190,7 @@ class _Trial:
 
     def run(self, found: list[Candidate]) -> None:
         """Judge candidates, as many as fit into the time; at least one."""
-        if self.plan is None and len(self.held) == 1:
+        if self.plan is None and self.many:
             found = self._promoted(found)
         for i, candidate in enumerate(found):
             if self._is_late(candidate) or (self.plan is not None and self.plan[i].endswith(_OF_FEW)):
@@ -212,7 +216,7 @@ class _Trial:
 
     def _screen(self, candidate: Candidate) -> _Judged | None:
         """What a process that learns from few rows says about those held out; None where it cannot, or need not."""
-        if len(self.held) > 1 or not candidate.process:
+        if not self.many or not candidate.process:
             return None
         known = next((each for each in self.screened if each.candidate is candidate), None)
         if known is not None or candidate in self.failed:
@@ -226,7 +230,7 @@ class _Trial:
 
     def few(self) -> Int[Tensor, " f"]:
         """A few of the rows that are not held out."""
-        train = _others(len(self.rows.data), self.held[0])
+        train = self.seen[0]
         most = min(_SCREENED, _SCREENED_VALUES // self.rows.n_classes) if self.rows.n_classes > 2 else _SCREENED
         return train[torch.randperm(len(train), generator=self.context.generator())[:most]].sort().values
 
@@ -257,7 +261,7 @@ class _Trial:
             long = len(self.held) * seconds_of_classes(n, self.rows.n_classes)
             if long:
                 return long
-        if alike or len(self.held) > 1 or not candidate.process:
+        if alike or not self.many or not candidate.process:
             return max(alike, default=0.0)
         if n <= EXACT_ROWS:
             return _LONGER * seconds_of("exact", n, columns)
@@ -290,7 +294,7 @@ class _Trial:
         member = self.member(candidate, torch.arange(len(data)), None)
         said = member.held_out()
         assert said is not None
-        return _Found(member, *_scores(said, data.y), len(data) * (_FOLDS - 1) // _FOLDS)
+        return _Found(member, *_scores(said, data.y), len(data) * (FOLDS - 1) // FOLDS)
 
     def _by_folds(self, candidate: Candidate, few: Int[Tensor, " f"] | None) -> _Found:
         """A model that learns from all rows but those of a fold, or from few, and predicts the fold."""
@@ -299,8 +303,8 @@ class _Trial:
         member = None if known is None else known.member
         densities = torch.zeros(len(data), len(_WIDTHS), dtype=torch.float64)
         wrong = torch.zeros(len(data), dtype=torch.float64)
-        for fold in self.held:
-            train = _others(len(data), fold) if few is None else few
+        for fold, seen in zip(self.held, self.seen, strict=True):
+            train = seen if few is None else few
             member = self.member(candidate, train, member)
             densities[fold], wrong[fold] = _scores(member.predictive(data.x[fold]), data.y[fold])
         assert member is not None
@@ -362,10 +366,8 @@ def _entry(judged: _Judged, weight: float) -> Entry:
     return Entry(judged.name, judged.density, judged.error, weight, judged.rows, judged.seconds)
 
 
-def _others(n: int, held: Int[Tensor, " h"]) -> Int[Tensor, " r"]:
-    kept = torch.ones(n, dtype=torch.bool)
-    kept[held] = False
-    return kept.nonzero()[:, 0]
+def _where(chosen: Bool[np.ndarray, " n"]) -> Int[Tensor, " r"]:
+    return torch.from_numpy(np.flatnonzero(chosen))
 
 
 def _scores(said: Predictive | Classes, y: Float[Tensor, "h 1"]) -> tuple[Float[Tensor, "h w"], Float[Tensor, " h"]]:

@@ -14,7 +14,8 @@ from torch import Tensor
 from stratagp.errors import InputError
 from stratagp.models.fitted_trees import Calibration, TreeClassesModel
 from stratagp.recipes.base import FitContext, Recipe, Rows
-from stratagp.recipes.fold_forests import FoldForests, Table, boosted, even_folds, extra_trees, table_of
+from stratagp.recipes.fold_forests import FoldForests, Table, boosted, extra_trees, table_of
+from stratagp.recipes.folds import folds_of
 from stratagp.recipes.trees import Kind
 
 _MANY = 2000  # rows from which trees have more leaves
@@ -46,14 +47,14 @@ class TreeClassesRecipe(Recipe):
         counts = np.bincount(rows.data.codes.cpu().numpy(), minlength=rows.n_classes) + 0.5
         base = torch.from_numpy(counts / counts.sum())
         start = Calibration(1.0, 1 / (len(codes) + 1), base, tuple(present.tolist()), self.kind == "extra trees")
-        table = table_of(rows, codes, even_folds(codes.numpy(), context.seed), context)
-        if len(present) < 2 or table.fold.max() < 1:  # nothing to tell apart, or nothing to hold out
+        table = table_of(rows, codes, folds_of(rows.data, rows.n_classes, context.seed), context)
+        if len(present) < 2 or not table.folds.numbers:  # nothing to tell apart, or nothing to hold out
             only_base = replace(start, present=(0,), shares=False, doubt=1.0)
             return TreeClassesModel(None, only_base, rows.data, torch.zeros(len(codes), 1, dtype=torch.float64))
         found = _forests(table, start, context.seed)
         scores = start.scores(torch.from_numpy(found.held_out))
-        scores[torch.from_numpy(table.fold < 0)] = base[present].log()
-        calibration = _calibrated(start, scores, codes, torch.from_numpy(table.fold >= 0))
+        scores[torch.from_numpy(~table.folds.told)] = base[present].log()
+        calibration = _calibrated(start, scores, codes, torch.from_numpy(table.folds.told))
         context.log(f"{self.kind}: {len(found.forest.roots)} trees a fold, held-out log loss {found.loss:.3f}")
         return TreeClassesModel(found.forest, calibration, rows.data, scores)
 

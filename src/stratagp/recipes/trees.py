@@ -39,11 +39,11 @@ class TreesRecipe(Recipe):
 
     def fit(self, rows: Rows, context: FitContext) -> TreesModel:
         """Forests, then their errors."""
-        table = numbers_of(rows, context)
+        table = numbers_of(rows, context, ahead=True)
         found = forests_of_numbers(table, self.kind, context.seed, self.leaves)
-        mean = found.held_out[:, 0]
-        weights = np.ones(len(mean)) if table.weights is None else table.weights
-        spread, var = spread_of(table, mean, 1 / weights, context.seed)
+        mean, told = found.held_out[:, 0], table.folds.told
+        var = 1 / (np.ones(len(mean)) if table.weights is None else table.weights)
+        spread, var[told] = spread_of(table.told(context.seed), mean[told], var[told], context.seed)
         context.log(f"{self.kind}: {len(found.forest.roots)} trees a fold, held-out R² {1 - found.loss:.3f}")
         return TreesModel(found.forest, spread, rows.data, torch.from_numpy(mean), torch.from_numpy(var))
 

@@ -242,6 +242,10 @@ def prepare(console: Console, settings: Settings) -> Prepared:
         assumed += _same_rows(parts, console)
     trained = min(len(parts.y), settings.rows or len(parts.y))
     choice = choose(settings, columns, trained, len(np.unique(parts.y)) if classes else 0)
+    if choice.stacked and split.way != "random":
+        new = "rows that are later than" if split.way == "time" else "groups other than"
+        assumed.append(f"candidates are judged, by {split.column!r}, on {new} those that they learn from")
+        console.note(assumed[-1])
     if not (classes or choice.stacked):
         warn_of_skew(frame[target], settings, console)
     settings = replace(settings, split=split.shown)
