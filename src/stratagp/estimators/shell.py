@@ -103,10 +103,8 @@ class Estimator(BaseEstimator, ABC):
             X: an array or a data frame, images, views or a list of objects, as the model takes them. For models that
                 learn by mini-batches also rows that need not fit in memory: a :class:`~stratagp.data.Source`, or a
                 path of Parquet or CSV files (:func:`~stratagp.data.open_source`).
-            y: ``n`` numbers or labels, or ``n p`` for several targets; of files, the name of the column, or a list of
-                names.
-            checkpoint: a folder in which training by steps leaves its state every minute; the same call goes on from
-                there.
+            y: ``n`` numbers or labels, or ``n p`` for several targets; of files, the name of a column, or of several.
+            checkpoint: a folder for the state of training by steps, every minute; the same call goes on from there.
         """
         return self._learn(X, y, checkpoint)
 

@@ -63,7 +63,7 @@ class Sequences(ABC):
         return encode(objects, skipped)
 
     def _settings(self) -> str:
-        shown = [self._own_settings(), "" if self.unknown is None else f"unknown={self.unknown!r}"]
+        shown = [self._own_settings(), shown_unknown(self.unknown)]
         shown += ["" if self.positions == 1 else f"positions={self.positions}"]
         return ", ".join(filter(None, [*shown, "" if self.normalise else "normalise=False"]))
 
@@ -89,6 +89,17 @@ def skipped_symbols(unknown: Unknown) -> AbstractSet[Hashable]:
     if not isinstance(unknown, Hashable):
         raise InputError(f"unknown must be a symbol, or a set of symbols, got {unknown!r}")
     return set() if unknown is None else {unknown}
+
+
+def shown_unknown(unknown: Unknown) -> str:
+    """The argument as printed, always in the same order; empty where there is none.
+
+    >>> shown_unknown({"Z", "X"})
+    "unknown={'X', 'Z'}"
+    """
+    if not isinstance(unknown, AbstractSet):
+        return "" if unknown is None else f"unknown={unknown!r}"
+    return f"unknown={{{', '.join(sorted(map(repr, unknown)))}}}"
 
 
 def choices(n: int, k: int) -> int:

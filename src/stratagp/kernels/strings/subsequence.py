@@ -17,7 +17,7 @@ from torch import Tensor
 
 from stratagp.kernels.objects.base import KernelCache, ObjectKernel
 from stratagp.kernels.settings import share, whole
-from stratagp.kernels.strings.base import Unknown, skipped_symbols
+from stratagp.kernels.strings.base import Unknown, shown_unknown, skipped_symbols
 from stratagp.kernels.strings.symbols import Symbols, encode
 from stratagp.parameters import UNSET, Parameter, Value
 
@@ -75,9 +75,8 @@ class Subsequence(ObjectKernel):
         return encode(objects, skipped_symbols(self.unknown))
 
     def _settings(self) -> str:
-        unknown = "" if self.unknown is None else f"unknown={self.unknown!r}"
         own = f"length={self.length}, decay={self.decay:g}"
-        return ", ".join(filter(None, [own, unknown, super()._settings()]))
+        return ", ".join(filter(None, [own, shown_unknown(self.unknown), super()._settings()]))
 
 
 class Similarities(NamedTuple):
