@@ -193,7 +193,7 @@ def test_draws_of_missing_inputs_are_asked_about_together(monkeypatch):
     asked, predictive = [], gp.fitted_.predictive
     monkeypatch.setattr(gp.fitted_, "predictive", lambda x, of="y": asked.append(len(x)) or predictive(x, of))
     gp.predict([[0.5, 0.0], [np.nan, 0.0], [0.2, np.nan]], return_std=True)
-    assert asked == [3, 2 * 64]
+    assert asked == [3, 2 * 16]
 
 
 def test_weights_divide_the_noise():

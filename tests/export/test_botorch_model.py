@@ -142,11 +142,11 @@ def test_expected_improvement_finds_the_best_of_a_grid(way):
 
 
 def test_hypervolume_of_two_outputs():
-    X, y = rows(12, targets=2)
+    X, y = rows(8, targets=2)
     joint = GPRegressor(**QUICK).fit(X, y).to_botorch()
     apart = ModelList(*(GPRegressor(**QUICK).fit(X, y[:, j]).to_botorch() for j in range(2)))
     bounds = torch.tensor([[0.0, 0.0], [1.0, 50.0]], dtype=torch.float64)
-    samplers = [SobolQMCNormalSampler(torch.Size([16]), seed=seed) for seed in range(3)]
+    samplers = [SobolQMCNormalSampler(torch.Size([8]), seed=seed) for seed in range(3)]
     for model, sampler in ((joint, samplers[0]), (apart, ListSampler(*samplers[1:]))):
         gain = qLogNoisyExpectedHypervolumeImprovement(
             model,

@@ -245,7 +245,7 @@ class VecchiaModel(ProcessModel):
 
     def foretold(self) -> float:
         """The density of some rows, each from the nearest of all others as new ones are, in nats a row."""
-        rows = some_rows(len(self.data), _FORETOLD, self.prior.seed + 1)
+        rows = some_rows(len(self.data), _FORETOLD, self.prior.seed + 1).to(self.data.y.device)
         density = 0.0
         for target, y in zip(self.draws[0], self.data.y.mT, strict=True):
             found = target.process.leave_one_out(rows)

@@ -78,7 +78,8 @@ class VecchiaRecipe(Recipe):
 
     def _by_evidence(self, model: VecchiaModel, rows: Rows, context: FitContext) -> VecchiaModel:
         """All rows with the values that explain few of them best: of smooth functions, conditionals see too little."""
-        some = replace(rows, data=model.data.some(_EVIDENCE, context.seed), filled=None)
+        extra = None if model.data.extra is None else model.data.extra.to(rows.data.y.device)
+        some = replace(rows, data=replace(rows.data, extra=extra).some(_EVIDENCE, context.seed), filled=None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # values compete as they are
             warnings.simplefilter("error", NumericalWarning)
