@@ -31,6 +31,7 @@ _MOST_HELD = 3000  # rows that are held out where there are more: a fifth, at mo
 _SCREENED = 800  # rows of the first trial of processes where there are more
 _SCREENED_VALUES = 2000  # latent values of that trial: fewer rows where classes are many
 _PROMOTED = 4  # processes that see all rows after the trial
+_LARGEST_ERROR = 1e50  # of a model that explodes: its squares have a sum
 _LEAST_DENSITY = -30.0  # nats: one row that a model thinks impossible must not decide alone
 _WIDTHS = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0)
 
@@ -372,15 +373,20 @@ def _where(chosen: Bool[np.ndarray, " n"]) -> Int[Tensor, " r"]:
 
 def _scores(said: Predictive | Classes, y: Float[Tensor, "h 1"]) -> tuple[Float[Tensor, "h w"], Float[Tensor, " h"]]:
     """The log density of each target at all widths, and its squared error; of classes, whether they are wrong."""
-    if isinstance(said, Classes):
-        codes = y[:, 0].long().numpy()
-        wrong = (said.probabilities.argmax(1) != codes).astype(float)
-    else:
-        wrong = np.square(said.mean - y.numpy())[:, 0]
-    as_it_is, each = _density(said, y), [narrowed(said, width) for width in _WIDTHS]
-    found = np.stack([as_it_is if one is said else _density(one, y) for one in each], 1)
+    with np.errstate(over="ignore", invalid="ignore"):  # of a model that explodes
+        wrong = _wrong(said, y)
+        as_it_is, each = _density(said, y), [narrowed(said, width) for width in _WIDTHS]
+        found = np.stack([as_it_is if one is said else _density(one, y) for one in each], 1)
     densities = np.clip(np.nan_to_num(found, nan=_LEAST_DENSITY), _LEAST_DENSITY, -_LEAST_DENSITY)
     return torch.from_numpy(densities), torch.from_numpy(wrong)
+
+
+def _wrong(said: Predictive | Classes, y: Float[Tensor, "h 1"]) -> Float[np.ndarray, " h"]:
+    """The squared error of each target, finite; of classes, whether they are wrong."""
+    if isinstance(said, Classes):
+        return (said.probabilities.argmax(1) != y[:, 0].long().numpy()).astype(float)
+    gap = np.nan_to_num(said.mean - y.numpy(), nan=_LARGEST_ERROR)[:, 0]
+    return np.square(gap.clip(-_LARGEST_ERROR, _LARGEST_ERROR))
 
 
 def _density(said: Predictive | Classes, y: Float[Tensor, "h 1"]) -> Float[np.ndarray, " h"]:
