@@ -1,4 +1,4 @@
-"""The first hour of a stranger: every command of the command line on twelve tables as they come, with the clock.
+"""A first hour: every command of the command line on twelve tables as they come, with the clock.
 
 Tables of R packages, written as CSV files with what they hold: names, dates, zip codes, gaps. A tenth of rows, drawn
 by seed 0, is new to the model. On each: `fit` with nothing but the target, `info`, `predict` and `evaluate` of the new
