@@ -38,8 +38,7 @@ _WIDTHS = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2,
 _AS_IT_IS = _WIDTHS.index(1.0)
 _FAILURES = (NotPositiveDefiniteError, ValueError, RuntimeError, MemoryError)  # InputError is a ValueError
 _TRIED = 0.3  # of the time limit: no first trial on few rows begins after that
-_SPENT = 0.8  # of the time limit: no candidate begins that would end after it
-_SPENT_FOR_GOOD = 0.9  # the same for trees and processes of very many rows, which keep what they have learnt
+_SPENT = 0.9  # of the time limit: no candidate begins that would end after it, with what members learn once more
 _LONGER = 1.4  # times as long as an exact process with noise of one level
 _OF_FEW = ", few rows"  # after the name of a process that time did not allow to learn from more
 
@@ -249,9 +248,14 @@ class _Trial:
         """Whether a candidate would end after the time; the first one never is."""
         if self.seconds is None or self.plan is not None or not self.judged:
             return False
+        expected, full = self._expected(candidate), [each for each in self.judged if not each.of_few]
+        again = self._again(candidate, expected) + sum(self._again(each.candidate, each.seconds) for each in full)
+        return time.monotonic() - self.start + expected + again > _SPENT * self.seconds
+
+    def _again(self, candidate: Candidate, seconds: float) -> float:
+        """Seconds that a member will learn once more, from all rows, after it took ``seconds`` for all folds."""
         learns_again = candidate.process and len(self.rows.data) <= EXACT_ROWS
-        share = _SPENT if learns_again else _SPENT_FOR_GOOD
-        return time.monotonic() - self.start + self._expected(candidate) > share * self.seconds
+        return seconds / len(self.held) if learns_again else 0.0
 
     def _expected(self, candidate: Candidate) -> float:
         """Seconds that a candidate will take: as long as others of its kind did, or as was measured for such rows."""
