@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float64
 from scipy import sparse
 from torch import Tensor
 
-from stratagp.data.columns import Kind, categories_of, is_missing, objects, present, to_codes, to_numbers
+from stratagp.data.columns import Kind, categories_of, is_missing, is_present, objects, to_codes, to_numbers
 from stratagp.data.dates import parts_of, wave_names, waves
 from stratagp.data.ngrams import Ngrams
 from stratagp.data.schema import is_text, kind_of
@@ -178,7 +178,7 @@ class TableEncoder:
 
     def _is_category(self, column: Column) -> bool:
         """Whether a gap in a column of categories is a category."""
-        return self.missing == "impute" and len(column.values) - len(present(column)) >= _ENOUGH_GAPS
+        return self.missing == "impute" and int((~is_present(column)).sum()) >= _ENOUGH_GAPS
 
     def _holds_texts(self, name: str, column: Column) -> bool:
         return is_text(column) if isinstance(self.texts, str) else name in self.texts

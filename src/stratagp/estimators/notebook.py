@@ -59,8 +59,17 @@ def learnt_values(model: Estimator, with_errors: bool) -> list[Hyperparameter]:
     return list(model.hyperparameters_)
 
 
+def shown_kernel(model: Estimator) -> str | None:
+    """A kernel as text; None where a model has none, or one for each layer."""
+    try:
+        text = str(model.kernel_)
+    except (AttributeError, StrataGPError):
+        return None
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
 def _learnt(model: Estimator) -> str:
-    lines = [("", repr(model)), ("inference", getattr(model, "inference_", None)), ("kernel", _kernel(model))]
+    lines = [("", repr(model)), ("inference", getattr(model, "inference_", None)), ("kernel", shown_kernel(model))]
     shown = [f"{name}: <code>{escape(text)}</code>" if name else escape(text) for name, text in lines if text]
     return f"<div>{'<br>'.join(shown)}{_table(model)}</div>"
 
@@ -74,12 +83,3 @@ def _table(model: Estimator) -> str:
     values = learnt_values(model, with_errors=False)
     more = f"{len(values) - _MOST_VALUES} more values" if len(values) > _MOST_VALUES else ""
     return HyperparameterTable(tuple(values[:_MOST_VALUES]))._repr_html_() + more
-
-
-def _kernel(model: Estimator) -> str | None:
-    """A kernel as text; None where a model has none, or one for each layer."""
-    try:
-        text = str(model.kernel_)
-    except (AttributeError, StrataGPError):
-        return None
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

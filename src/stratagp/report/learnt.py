@@ -11,7 +11,7 @@ from torch.nn import Module
 
 from stratagp.errors import StrataGPError
 from stratagp.estimators.calibrated import Calibration
-from stratagp.estimators.notebook import learnt_values
+from stratagp.estimators.notebook import learnt_values, shown_kernel
 from stratagp.estimators.shell import Estimator
 from stratagp.estimators.strata import Stacked
 from stratagp.kernels import Periodic
@@ -29,16 +29,13 @@ from stratagp.training.curvature import Hyperparameter
 _MOST_ROWS = 1500  # up to which standard errors are computed for the page
 _MOST_LENGTHSCALES = 100  # the same: each takes two evaluations of the score
 _MOST_VALUES = 60
-_LONGEST = 600  # characters of a kernel
 _NOISES = ("noise", "gaussian.noise", "likelihood.noise", "likelihood.given.noise")
 _LEVEL = 0.9  # of the bands
 _TOP = 4  # columns with a curve
 _MOST_COLUMNS = 200  # above which relevance takes too long
 _SHARES = 15
 _GRID, _ROWS, _RUG = 30, 100, 120
-_SLOW_ROWS = (
-    30  # in place of _ROWS where a prediction takes milliseconds: of many models, from near rows, or of rows with gaps
-)
+_SLOW_ROWS = 30  # in place of _ROWS where a prediction takes milliseconds: of stacks, near rows, rows with gaps
 _CLASSES = 4  # curves in a picture
 _LEVELS = 10  # values of a category in a picture
 
@@ -55,11 +52,6 @@ def describe(model: BaseEstimator, inputs: InputSummary, rows: int) -> dict[str,
     """
     own = inner(model)
     table = learnt_table(own, with_errors=rows <= _MOST_ROWS)
-    try:
-        kernel = str(own.kernel_)
-        kernel = kernel if len(kernel) <= _LONGEST else f"{kernel[: _LONGEST - 1]}…"
-    except (AttributeError, StrataGPError):
-        kernel = None
     values = []
     for row in table[:_MOST_VALUES]:
         known = row.trainable and np.isfinite(row.std)
@@ -68,7 +60,7 @@ def describe(model: BaseEstimator, inputs: InputSummary, rows: int) -> dict[str,
     return {
         "name": type(model).__name__,
         "inner": None if own is model else type(own).__name__,
-        "kernel": kernel,
+        "kernel": shown_kernel(own),
         "inference": answer(own, "inference_"),
         "reason": answer(own, "inference_reason_"),
         "values": values,
