@@ -11,6 +11,7 @@ from stratagp.objectives.vecchia import log_conditionals
 from stratagp.recipes import vecchia
 from stratagp.recipes.base import Data, FitContext, Rows
 from stratagp.recipes.exact import ExactRecipe
+from stratagp.recipes.search import Search
 from stratagp.recipes.vecchia import VecchiaRecipe
 
 
@@ -133,3 +134,22 @@ def test_values_of_few_rows_are_polished_on_many():
 
     assert density(polished) == pytest.approx(density(searched), abs=0.01)
     assert polished.prior.noise.item() == pytest.approx(0.01, rel=0.1)
+
+
+@pytest.mark.parametrize(("lengthscale", "noise", "most"), [(3.0, 1e-3, 120), (0.3, 0.1, 60)])
+def test_more_neighbours_are_asked_where_they_foretell_better(lengthscale, noise, most, monkeypatch):
+    """Of a smooth function each row more tells something; of a rough one the near ones tell all."""
+    monkeypatch.setattr(vecchia, "_FEW", 60)
+    monkeypatch.setattr(vecchia, "_MANY", 120)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(300, 6, generator=generator, dtype=torch.float64)
+    kernel = RBF(lengthscale=lengthscale)
+    with torch.no_grad():
+        factor = torch.linalg.cholesky(kernel(x) + noise * torch.eye(300))
+        y = factor @ torch.randn(300, generator=generator, dtype=torch.float64)
+    known = torch.full((300, 1), noise, dtype=torch.float64)
+    rows = Rows(Data(x, y[:, None], noise=known), bind=lambda own, default: own)
+    found = VecchiaRecipe(kernel, search=Search(max_iterations=0)).fit(rows, FitContext())
+    assert found.prior.n_neighbours == found.draws[0][0].process.n_neighbours == most
+    gain = found.seen_from(120).foretold() - found.seen_from(60).foretold()
+    assert (gain > 0.01) == (most == 120)

@@ -61,7 +61,8 @@ class GPRegressor(Regressor):
         hyperparameters: "map" (evidence with weak priors), "ml" (evidence alone), "loo" (leave-one-out density), or
             "bayes" (averaged over ``n_draws`` draws from their posterior by NUTS).
         n_inducing: how many inducing points.
-        n_neighbours: how many rows a prediction by "vecchia" comes from.
+        n_neighbours: how many rows a prediction by "vecchia" comes from. Left out: 200, or 400 where these foretell
+            rows that are left out better by 0.01 nats each.
         n_restarts: how many more starts to try: one with little noise, then at random around the first.
         standardise: "targets"; "both" also centres and scales the inputs, for kernels without lengthscales (a kernel's
             values are then in units of standard deviations); "none".
@@ -99,7 +100,7 @@ class GPRegressor(Regressor):
     outputs: Literal["independent", "correlated"] = "independent"
     hyperparameters: Literal["map", "ml", "loo", "bayes"] = "map"
     n_inducing: Whole = 500
-    n_neighbours: Whole = choose.NEIGHBOURS
+    n_neighbours: Whole | None = None
     n_restarts: WholeOrZero = 1
     missing: Missing = "raise"
     n_draws: Whole = 50
@@ -156,7 +157,6 @@ class GPRegressor(Regressor):
             len(rows.data),
             only_exact,
             over_objects,
-            self.n_neighbours,
             self.hyperparameters,
             1 if over_objects else rows.data.x.shape[1],
         )

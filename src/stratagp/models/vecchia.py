@@ -190,6 +190,10 @@ class VecchiaPosterior(Process):
             residual = torch.cat([self.residual, y - self.prior.mean(x)])
         return replace(self, x=torch.cat([self.x, x]), residual=residual, noise=torch.cat([self.noise, level]))
 
+    def seen_from(self, n_neighbours: int) -> VecchiaPosterior:
+        """The same data, with so many neighbours for each prediction."""
+        return self._of_same_rows(n_neighbours=n_neighbours)
+
     def without(self, rows: Int[Tensor, " r"]) -> VecchiaPosterior:
         """The posterior without some of its data, given by their places."""
         left = rows.new_ones(len(self.x), dtype=torch.bool).index_fill(0, rows, False)
@@ -204,13 +208,17 @@ class VecchiaPosterior(Process):
         with torch.no_grad():
             normal = torch.randn(self.noise.shape, generator=generator, dtype=self.noise.dtype).to(self.noise)
             gap = self.residual + self.prior.mean(self.x) - prior(self.x) - normal * self.noise.sqrt()
-        corrected = replace(self, residual=gap)
-        vars(corrected)["_search"] = self._search  # the rows are the same
+        corrected = self._of_same_rows(residual=gap)
         return lambda x: prior(x) + corrected.mean(x) - self.prior.mean(x)
 
     @cached_property
     def _search(self) -> NeighbourSearch:
         return NeighbourSearch(self.prior.kernel, self.x)
+
+    def _of_same_rows(self, **changes: Any) -> VecchiaPosterior:
+        changed = replace(self, **changes)
+        vars(changed)["_search"] = self._search  # which takes seconds to make for a million rows
+        return changed
 
     def _function(self, z: Tensor, but: Tensor | None = None) -> tuple[Float[Tensor, " b"], Float[Tensor, " b"]]:
         """Mean, beside that of the prior, and variance at each point; memory does not grow with their number."""

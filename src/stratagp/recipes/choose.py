@@ -20,8 +20,7 @@ EXACT_ROWS = 4000  # up to which "auto" is exact: some minutes on two cores
 LAPLACE_ROWS = 3000  # rows (times classes, if more than two) up to which "auto" takes Laplace
 TEXT_ROWS = 2000  # the same for a column of texts alone, up to which each is compared with each
 INDUCING = 500  # inducing points of a sparse process
-NEIGHBOURS = 200  # rows that a prediction of Vecchia's process comes from
-CLASS_NEIGHBOURS = 60  # the same for classes
+CLASS_NEIGHBOURS = 60  # rows that a prediction of classes by Vecchia's process comes from
 _CLOSED_ROWS, _CLOSED_INDUCING = 20_000, 50  # up to which deep processes take the collapsed bound
 
 _SECONDS: dict[str, Callable[[float, int], float]] = {  # of thousands of rows and of columns, from benchmarks/sizes.py
@@ -44,7 +43,7 @@ class Asked:
     search: Search
     max_epochs: int | None
     given: bool = True
-    n_neighbours: int = NEIGHBOURS
+    n_neighbours: int | None = None
 
 
 WAYS: dict[str, Callable[[Asked], Recipe]] = {  # a new way of inference is one more line
@@ -101,7 +100,6 @@ def of_numbers(
     n: int,
     only_exact: str | None,
     over_objects: bool,
-    n_neighbours: int,
     hyperparameters: str,
     columns: int,
 ) -> Choice:
@@ -112,7 +110,7 @@ def of_numbers(
         only_exact: why only the exact process can serve; None where others can.
         over_objects: whether the kernel is over objects.
     """
-    inference, reason = _of_numbers(asked, n, only_exact, over_objects, n_neighbours)
+    inference, reason = _of_numbers(asked, n, only_exact, over_objects)
     if asked == "auto" and only_exact is None and not over_objects and hyperparameters == "map":
         reason += in_about(inference, n, columns)
     if inference != "exact" and hyperparameters == "loo":
@@ -126,7 +124,7 @@ def of_numbers(
     return inference, reason
 
 
-def _of_numbers(asked: str, n: int, only_exact: str | None, over_objects: bool, n_neighbours: int) -> Choice:
+def _of_numbers(asked: str, n: int, only_exact: str | None, over_objects: bool) -> Choice:
     if over_objects and only_exact is None:
         only_exact = "kernels over objects have no inducing points"
     if only_exact is not None:
@@ -137,7 +135,7 @@ def _of_numbers(asked: str, n: int, only_exact: str | None, over_objects: bool, 
         return asked, "as asked for"
     if n <= EXACT_ROWS:
         return "exact", f"{n:,} rows are at most {EXACT_ROWS:,}: the exact process"
-    return "vecchia", f"{n:,} rows are more than {EXACT_ROWS:,}: each prediction comes from the {n_neighbours} nearest"
+    return "vecchia", f"{n:,} rows are more than {EXACT_ROWS:,}: each prediction comes from the nearest"
 
 
 def of_classes(asked: str, n: int, n_classes: int, over_objects: bool, hyperparameters: str) -> Choice:
@@ -199,7 +197,7 @@ def of_table(
         return "stochastic", "rows read from files in batches need mini-batches"
     if n_classes:
         return of_classes("auto", n, n_classes, over_objects=False, hyperparameters="map")
-    return of_numbers("auto", n, None, False, NEIGHBOURS, "map", columns)
+    return of_numbers("auto", n, None, False, "map", columns)
 
 
 def is_collapsed(asked: str, possible: bool, rows: int, n_inducing: int, likelihood: str) -> Choice:

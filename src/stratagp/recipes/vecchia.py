@@ -31,6 +31,7 @@ _KEPT = 3  # searches that go on
 _POLISH = ((CONDITIONALS, 60), (CONDITIONALS, 60))  # those that the last values come from
 _EVIDENCE = 1500  # rows whose evidence competes with conditionals
 _NOISE = (5 * CONDITIONALS, 60)  # those that the noise comes from: mistakes among twins are rare
+_FEW, _MANY, _WORTH = 200, 400, 0.01  # neighbours of a prediction, and the nats that make more of them worth their time
 _ENOUGH, _PATIENCE = 1e-3, 4  # nats a row: so many iterations that gain less end a climb
 
 
@@ -43,13 +44,14 @@ class VecchiaRecipe(Recipe):
 
     Arguments:
         kernel: bound to its columns. Left out, kernels of several smoothnesses compete.
-        n_neighbours: how many rows a prediction comes from.
+        n_neighbours: how many rows a prediction comes from. Left out: 200, or 400 where these foretell rows that are
+            left out better by 0.01 nats each.
         mean: the prior mean; zero if left out.
         search: how hyperparameters are learnt.
     """
 
     kernel: Kernel | None = None
-    n_neighbours: int = 200
+    n_neighbours: int | None = None
     mean: Any = None
     search: Search = field(default_factory=Search)
 
@@ -74,7 +76,8 @@ class VecchiaRecipe(Recipe):
         other = self._by_evidence(model, rows, context)
         worth = [each.foretold() for each in (model, other)]
         context.log(f"rows left out: {worth[0]:.4f} nats each, with values by the evidence of few rows {worth[1]:.4f}")
-        return other if worth[1] > worth[0] else model
+        best = other if worth[1] > worth[0] else model
+        return best if self.n_neighbours else _from_enough(best, max(worth), context)
 
     def _by_evidence(self, model: VecchiaModel, rows: Rows, context: FitContext) -> VecchiaModel:
         """All rows with the values that explain few of them best: of smooth functions, conditionals see too little."""
@@ -94,7 +97,7 @@ class VecchiaRecipe(Recipe):
     def _prior_of(self, exact: ProcessModel, context: FitContext) -> VecchiaGP:
         """The process with the values of an exact one."""
         kernel, mean, noise = copy.deepcopy((exact.prior.kernel, exact.prior.mean, exact.prior.parameter("noise")))
-        return VecchiaGP(kernel, mean, noise, self.n_neighbours, context.seed)
+        return VecchiaGP(kernel, mean, noise, self.n_neighbours or _FEW, context.seed)
 
     def again(self, before: Fitted, rows: Rows, context: FitContext) -> VecchiaModel:
         """The values that were learnt before, with all of these rows to be neighbours; polished after few rows."""
@@ -108,7 +111,7 @@ class VecchiaRecipe(Recipe):
             return self._polished(before, before.learnt, rows, context)
         if not isinstance(before, VecchiaModel):
             return self.fit(rows, context)
-        few = min(_POLISH[-1][1], self.n_neighbours)
+        few = min(_POLISH[-1][1], before.prior.n_neighbours)
         sets = before.prior.conditionals(rows.data.x, CONDITIONALS, few, late=True)
         again = replace(before, data=rows.data, sets=sets)
         again.draws = [again.condition()]
@@ -155,10 +158,23 @@ class VecchiaRecipe(Recipe):
         data = rows.data
         kernel = start_from_data(kernel, data.x, data.y.mean(1))
         noise = noise_of(data, "vecchia")
-        prior = VecchiaGP(kernel, copy.deepcopy(self.mean), noise, self.n_neighbours, context.seed)
+        prior = VecchiaGP(kernel, copy.deepcopy(self.mean), noise, self.n_neighbours or _FEW, context.seed)
         way = _Way(VecchiaModel(prior, data), self.search, context)
         way.model.to(context.device)
         return way
+
+
+def _from_enough(model: VecchiaModel, foretold: float, context: FitContext) -> VecchiaModel:
+    """The model with more neighbours for each prediction, where rows that are left out gain by them."""
+    if len(model.data) <= _FEW:
+        return model
+    more = model.seen_from(_MANY)
+    gain = more.foretold() - foretold
+    context.log(f"rows left out: {gain:.4f} nats each gained by {_MANY} neighbours instead of {_FEW}")
+    if gain < _WORTH:
+        return model
+    more.prior.n_neighbours = _MANY
+    return more
 
 
 @dataclass
