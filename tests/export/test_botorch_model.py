@@ -160,7 +160,13 @@ def test_hypervolume_of_two_outputs():
         values = gain(starts)
         first = starts[values.argmax()][None]
         found, value = optimize_acqf(
-            gain, bounds, q=2, num_restarts=1, batch_initial_conditions=first, options={"maxiter": 4}
+            gain,
+            bounds,
+            q=2,
+            num_restarts=1,
+            batch_initial_conditions=first,
+            options={"maxiter": 4},
+            retry_on_optimization_warning=False,  # four steps need not end, and other starts take most of a minute
         )
         assert found.shape == (2, 2)
         assert value.item() > values.max().item() + 0.01
