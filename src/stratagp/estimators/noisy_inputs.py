@@ -16,6 +16,7 @@ from stratagp.estimators.regression import Regressor
 from stratagp.estimators.surrogate import input_spreads
 from stratagp.kernels import RBF, Kernel
 from stratagp.models.chain import Chain
+from stratagp.models.fitted_chain import ChainModel
 from stratagp.models.random_inputs import layers_of
 from stratagp.recipes.base import Recipe, Rows
 from stratagp.recipes.noisy_inputs import NoisyInputRecipe
@@ -79,9 +80,11 @@ class NoisyInputRegressor(Regressor):
     def with_known_inputs(self) -> Self:
         """This model, to be asked about rows whose columns are known without error."""
         check_is_fitted(self, "fitted_")
-        found, before = copy.copy(self), self.fitted_.chain
+        found, fitted = copy.copy(self), self.fitted_
+        assert isinstance(fitted, ChainModel)
+        before = fitted.chain
         chain = Chain(layers_of(before.layer)[-1], before.likelihood, before.dtype)
-        found.fitted_ = replace(self.fitted_, chain=chain)
+        found.fitted_ = replace(fitted, chain=chain)
         return found
 
     @property

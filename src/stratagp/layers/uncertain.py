@@ -20,8 +20,9 @@ class Noisy(Layer):
 
     Arguments:
         variance: of the noise, for all columns or for each; learnt unless given as a fixed parameter. A bound that
-            averages log densities over the noise is never better with more of it, so training leads to none: to find
-            the noise from data takes a belief about each row, as in :class:`~stratagp.models.cascade.CascadedGP`.
+            averages log densities over the noise is never better with more of it, so training leads to none, and given
+            noise flattens the function: columns with known errors take a belief about each row, as in
+            :class:`~stratagp.estimators.NoisyInputRegressor`.
 
     >>> Noisy(0.5)(torch.zeros(2, 1)).var.flatten()
     tensor([0.5000, 0.5000], grad_fn=...)
