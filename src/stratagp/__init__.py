@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from stratagp.estimators import GPDRFClassifier as GPDRFClassifier
     from stratagp.estimators import GPDRFRegressor as GPDRFRegressor
     from stratagp.estimators import GPRegressor as GPRegressor
+    from stratagp.estimators import NoisyInputRegressor as NoisyInputRegressor
     from stratagp.estimators import RecalibratedClassifier as RecalibratedClassifier
     from stratagp.estimators import RecalibratedRegressor as RecalibratedRegressor
     from stratagp.estimators import StrataClassifier as StrataClassifier
@@ -70,6 +71,7 @@ _ESTIMATORS = (
     "GPDRFClassifier",
     "GPDRFRegressor",
     "GPRegressor",
+    "NoisyInputRegressor",
     "RecalibratedClassifier",
     "RecalibratedRegressor",
     "StrataClassifier",

@@ -311,6 +311,9 @@ MAKERS: dict[str, Callable[[], Fitted]] = {
         s.DFGPRegressor, n_inducing=5, views=[slice(0, 2), [2]], max_iterations=3
     ),
     "dfgp, views": _views,
+    "noisy inputs": lambda: Fitted(
+        s.NoisyInputRegressor(0.2, n_inducing=6, max_iterations=5).fit(table(), numbers(table())), table()[:4]
+    ),
     "wishart": lambda: _batched(s.WishartProcessRegressor, n_inducing=6, max_iterations=5),
     "drf": lambda: _batched(s.DRFRegressor, n_features=8),
     "drf, classes": lambda: _batched(s.DRFClassifier, 3, n_features=8),

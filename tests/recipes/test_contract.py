@@ -15,6 +15,7 @@ from stratagp.recipes.dfgp import DFGPOptions, DFGPRecipe
 from stratagp.recipes.dkl import DKLOptions, DKLRecipe
 from stratagp.recipes.drf import DRFRecipe, FeatureOptions, GPDRFOptions
 from stratagp.recipes.exact import ExactRecipe
+from stratagp.recipes.noisy_inputs import NoisyInputRecipe
 from stratagp.recipes.robust import HeteroscedasticRecipe, StudentTRecipe
 from stratagp.recipes.sparse import SparseRecipe
 from stratagp.recipes.stochastic import StochasticRecipe
@@ -43,6 +44,7 @@ CLOSED = {
     "stochastic": lambda: StochasticRecipe(kernel(), 10, max_epochs=20),
     "heteroscedastic": lambda: HeteroscedasticRecipe(kernel()),
     "Student-t": lambda: StudentTRecipe(kernel()),
+    "noisy inputs": lambda: NoisyInputRecipe(k.RBF(ard=2), torch.tensor([0.1, 0.0]).double(), True, 10),
     "co-kriging": lambda: CoKrigingRecipe(),
 }
 BATCHES = {

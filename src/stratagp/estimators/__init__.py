@@ -18,6 +18,7 @@ from stratagp.estimators.gp_drf import DRFRegressor as DRFRegressor
 from stratagp.estimators.gp_drf import GPDRFClassifier as GPDRFClassifier
 from stratagp.estimators.gp_drf import GPDRFRegressor as GPDRFRegressor
 from stratagp.estimators.gplvm import BayesianGPLVM as BayesianGPLVM
+from stratagp.estimators.noisy_inputs import NoisyInputRegressor as NoisyInputRegressor
 from stratagp.estimators.prediction_files import predict_file as predict_file
 from stratagp.estimators.prediction_files import predicted_columns as predicted_columns
 from stratagp.estimators.recalibrated import RecalibratedClassifier as RecalibratedClassifier

@@ -124,7 +124,7 @@ def predict_uncertain(
     points = gp.inputs_.points(gp, X)
     if points.incomplete is not None:
         raise InputError("X has missing values, which predict_uncertain does not fill: give an expected value and std")
-    spread = _spreads(gp, std, len(points))
+    spread = input_spreads(gp, std, len(points))
     q = Gaussian(points.values, spread.square())
 
     def belief_of(target: TargetPosterior) -> Gaussian:
@@ -246,24 +246,29 @@ def _encoded(gp: Regressor, column: int, values: list[Any]) -> tuple[list[int], 
     return index, numbers if centre is None or scale is None else (numbers - centre[index]) / scale[index]
 
 
-def _spreads(gp: Regressor, std: Mapping[str, ArrayLike] | ArrayLike, n: int) -> Float[Tensor, "n d"]:
-    """Standard deviations of the encoded and scaled columns."""
+def input_spreads(
+    gp: Regressor, std: Mapping[str, ArrayLike] | ArrayLike, n: int, option: str = "std"
+) -> Float[Tensor, "n d"]:
+    """Standard deviations of the encoded and scaled columns; ``option`` is what the user calls them."""
     names, encoder = _names(gp), gp.inputs_.encoder
     if isinstance(std, Mapping):
         given = dict.fromkeys(range(len(names)), 0.0) | {_position(gp, name): value for name, value in std.items()}
-        std = np.stack([np.broadcast_to(as_array(given[i], "std"), n) for i in range(len(names))], 1)
+        std = np.stack([np.broadcast_to(as_array(given[i], option), n) for i in range(len(names))], 1)
     elif is_frame(std):
         frame: Any = std
         std = frame[names]
-    spread = as_array(cast(ArrayLike, std), "std")
+    spread = as_array(cast(ArrayLike, std), option)
     if spread.shape not in ((len(names),), (n, len(names))):
         raise InputError(
-            f"std must have one number for each of {len(names)} columns, for all rows or for each of {n} rows"
+            f"{option} must have one number for each of {len(names)} columns, for all rows or for each of {n} rows"
         )
     if not (np.isfinite(spread).all() and (spread >= 0).all()):
-        raise InputError("std must be finite and not negative; 0 is an input that is known")
+        raise InputError(f"{option} must be finite and not negative; 0 is an input that is known")
     spread = np.broadcast_to(spread, (n, len(names)))
     if encoder is not None and spread[:, np.array(encoder.is_categorical)].any():
-        raise InputError("std of a category must be 0: a category cannot be normal")
+        raise InputError(f"{option} of a category must be 0: a category cannot be normal")
+    waves_of = [] if encoder is None else [names.index(date) for date, parts in encoder.date_parts.items() if parts]
+    if spread[:, waves_of].any():
+        raise InputError(f"{option} of a date must be 0 where times of the year are columns too: give a kernel")
     values = torch.from_numpy(spread[:, gp.inputs_.source].copy())
     return values if gp.inputs_.scale is None else values / gp.inputs_.scale

@@ -9,4 +9,5 @@ from stratagp.layers.random_features import RandomFeatures as RandomFeatures
 from stratagp.layers.side_by_side import SideBySide as SideBySide
 from stratagp.layers.stack import Stack as Stack
 from stratagp.layers.uncertain import LatentRows as LatentRows
+from stratagp.layers.uncertain import Measured as Measured
 from stratagp.layers.uncertain import Noisy as Noisy

@@ -62,6 +62,7 @@ class ChainModel(Fitted):
         result: how an optimiser in closed form ended.
         bounds: the bound that each of several starts has led to.
         independent: whether targets are independent Gaussians, each with a density of its own.
+        attained: the bound of training, where it had beliefs about single rows that the chain does not keep.
     """
 
     chain: Chain
@@ -70,6 +71,7 @@ class ChainModel(Fitted):
     result: Result | History | None = None
     bounds: list[float] = field(default_factory=list)
     independent: bool = False
+    attained: float | None = None
 
     @property
     def module(self) -> Chain:
@@ -89,6 +91,10 @@ class ChainModel(Fitted):
     def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
         """The lower bound on the evidence of the rows."""
         return self.chain.bound(self.data.x, self.data.y)
+
+    def evidence(self) -> Float[Tensor, ""]:
+        """The bound that training attained."""
+        return self.score() if self.attained is None else torch.tensor(self.attained, dtype=torch.float64)
 
     def predictive(self, x: Any, of: str = "y") -> Predictive | Classes:
         """What may be observed at all rows together."""

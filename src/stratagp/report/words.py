@@ -49,6 +49,7 @@ _FAMILIES = {
     "DKLClassifier": "a neural network that turns the columns into features for Gaussian processes",
     "DFGPRegressor": "a deep Gaussian process: the values of some processes are the inputs of another",
     "DFGPClassifier": "a deep Gaussian process: the values of some processes are the inputs of another",
+    "NoisyInputRegressor": "a Gaussian process of the true values of columns that were measured with errors",
     "WishartProcessRegressor": "a Wishart process: a Gaussian process that learns how columns work together",
     "DRFRegressor": "a deep Gaussian process by random features",
     "DRFClassifier": "a deep Gaussian process by random features",
