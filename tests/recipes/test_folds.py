@@ -9,8 +9,8 @@ from stratagp import StrataClassifier, StrataRegressor
 from stratagp.errors import InputError
 from stratagp.recipes import folds as module
 from stratagp.recipes.base import Data, FitContext, Rows
+from stratagp.recipes.fold_classes import FoldClassesRecipe
 from stratagp.recipes.folds import even_folds, folds_of, later_folds, random_folds, whole_groups
-from stratagp.recipes.tree_classes import TreeClassesRecipe
 from stratagp.recipes.trees import TreesRecipe
 
 
@@ -77,9 +77,9 @@ def test_every_fold_sees_every_class_however_late_it_comes():
     assert folds.number[[10, 16]].tolist() == [-1, -1]
     for fold in folds.numbers:
         assert set(codes[folds.seen(fold)]) == {0, 1, 2}
-    for kind in ("boosting", "extra trees"):
+    for kind in ("boosting", "extra trees", "Gaussians"):
         x = torch.from_numpy(np.random.default_rng(0).normal(size=(20, 1)))
-        model = TreeClassesRecipe(kind).fit(Rows(Data(x, data.y, order=data.order), 3), FitContext())
+        model = FoldClassesRecipe(kind).fit(Rows(Data(x, data.y, order=data.order), 3), FitContext())
         assert np.isfinite(model.held_out().log_density(codes)).all()
 
 

@@ -12,14 +12,15 @@ from stratagp.recipes.base import FitContext, Rows
 from stratagp.recipes.boosted_mean import BoostedMeanRecipe
 from stratagp.recipes.candidates import of_classes
 from stratagp.recipes.exact import ExactRecipe
+from stratagp.recipes.fold_classes import FoldClassesRecipe
 from stratagp.recipes.spread import SpreadRecipe, density_of
-from stratagp.recipes.tree_classes import TreeClassesRecipe
 from stratagp.recipes.trees import TreesRecipe
 from stratagp.testing import check_recipe
 from stratagp.testing.recipe import toy_rows
 from tests.persistence.test_parts import back
 
 KINDS = ("boosting", "extra trees")
+CLASS_KINDS = (*KINDS, "Gaussians")
 NUMBERS = {
     "boosting": TreesRecipe("boosting"),
     "extra trees": TreesRecipe("extra trees"),
@@ -56,9 +57,9 @@ def test_the_contract_of_numbers(name):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CLASS_KINDS)
 def test_the_contract_of_classes(kind, n_classes):
-    check_recipe(TreeClassesRecipe(kind), toy_rows(n_classes=n_classes))
+    check_recipe(FoldClassesRecipe(kind), toy_rows(n_classes=n_classes))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -118,10 +119,10 @@ def test_a_model_comes_back_from_a_file(name):
         np.testing.assert_array_equal(one.variances, two.variances)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CLASS_KINDS)
 def test_classes_come_back_from_a_file(kind):
     rows = toy_rows(n_classes=3)
-    model = TreeClassesRecipe(kind).fit(rows, FitContext())
+    model = FoldClassesRecipe(kind).fit(rows, FitContext())
     np.testing.assert_array_equal(
         back(model).predictive(rows.data.x).probabilities, model.predictive(rows.data.x).probabilities
     )
@@ -133,22 +134,22 @@ def test_probabilities_of_noisy_classes(kind):
     x = random.uniform(-1, 1, (1600, 2))
     p = np.where(x[:, 0] > 0, 0.9, 0.3)
     y = random.uniform(size=1600) < p
-    model = TreeClassesRecipe(kind).fit(rows_of(x[:600], y[:600], 2), FitContext())
+    model = FoldClassesRecipe(kind).fit(rows_of(x[:600], y[:600], 2), FitContext())
     found = model.predictive(torch.from_numpy(x[600:]))
     truth = np.where(y, np.log(p), np.log1p(-p))[600:].mean()
     assert found.log_density(y[600:].astype(int)).mean() > truth - 0.05  # base rates alone lose 0.2
     assert abs(float(model.score()) / 600 - truth) < 0.08
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CLASS_KINDS)
 def test_rare_and_absent_classes_have_some_probability(kind):
     random = np.random.default_rng(0)
     x, y = random.normal(size=(30, 2)), np.arange(30) % 2 * 2
     y[7] = 4
-    found = TreeClassesRecipe(kind).fit(rows_of(x, y, 5), FitContext()).predictive(torch.from_numpy(x))
+    found = FoldClassesRecipe(kind).fit(rows_of(x, y, 5), FitContext()).predictive(torch.from_numpy(x))
     assert found.probabilities.shape == (30, 5)
     assert (found.probabilities > 0).all()
-    alone = TreeClassesRecipe(kind).fit(rows_of(x, 0 * y + 1, 3), FitContext()).predictive(torch.from_numpy(x))
+    alone = FoldClassesRecipe(kind).fit(rows_of(x, 0 * y + 1, 3), FitContext()).predictive(torch.from_numpy(x))
     assert (alone.probabilities[:, 1] > 0.9).all()
     assert (alone.probabilities > 0).all()
 
@@ -193,7 +194,7 @@ def test_what_trees_cannot_do_is_said():
     with pytest.raises(InputError, match="at least 4 rows, got 3"):
         TreesRecipe().fit(toy_rows(3), FitContext())
     with pytest.raises(InputError, match="these trees learn classes"):
-        TreeClassesRecipe().fit(rows, FitContext())
+        FoldClassesRecipe().fit(rows, FitContext())
     with pytest.raises(InputError, match="not objects"):
         TreesRecipe().fit(Rows(Data(["a", "b"] * 5, torch.zeros(10, 1))), FitContext())
 

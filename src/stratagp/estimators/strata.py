@@ -198,7 +198,10 @@ class StrataRegressor(Stacked, Regressor):
 
 @dataclass(eq=False, repr=False)
 class StrataClassifier(Stacked, Classifier):
-    """Classification by the best mixture of processes and trees that a time allows.
+    """Classification by the best product of processes, Gaussian classes and trees that a time allows.
+
+    Each candidate is judged by the probability of classes that it has not seen. The answer multiplies the
+    probabilities of at most five, raised to powers: ``p(c) ∝ Π_k p_k(c)^(w_k / t_k)``.
 
     Arguments:
         time_limit, plan, order, missing, texts, standardise, categorical, encoding, device, random_state, verbose: as

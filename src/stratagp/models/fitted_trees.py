@@ -1,4 +1,4 @@
-"""Fitted trees: forests with a density around them, and forests of classes."""
+"""Models of folds: forests with a density around them, and scores of classes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from stratagp.likelihoods import Likelihood
 from stratagp.models.fitted import Fitted
 from stratagp.models.fitted_counts import log_share
 from stratagp.models.forest import Forest
+from stratagp.models.gaussian_scores import GaussianScores
 from stratagp.models.observations import Data
 from stratagp.models.spread import Spread
 from stratagp.models.warps import Log
@@ -204,31 +205,31 @@ _LEAST_SHARE = 0.02  # of base rates in shares, before their logarithm
 
 
 @dataclass
-class TreeClassesModel(OfTrees):
-    """Averaged scores of forests, each of all rows but those of one fold, with a learnt temperature.
+class FoldClassesModel(OfTrees):
+    """Averaged scores of forests or Gaussians, each of all rows but those of one fold, with a learnt temperature.
 
     Arguments:
-        forest: scores of classes, those of one fold after those of another; None where there is one class alone.
+        scorer: scores of classes, those of one fold after those of another; None where there is one class alone.
         calibration: makes probabilities of them.
         data: the training rows.
-        held_out_scores: the scores of each training row by the forest that has not seen it.
+        held_out_scores: the scores of each training row by the fold that has not seen it.
     """
 
-    forest: Forest | None
+    scorer: Forest | GaussianScores | None
     calibration: Calibration
     data: Data = field(repr=False)
     held_out_scores: Float[Tensor, "n p"] = field(repr=False)
 
     def score(self, leave_one_out: bool = False) -> Float[Tensor, ""]:
-        """The log probability of the training rows by forests that have not seen them."""
+        """The log probability of the training rows by folds that have not seen them."""
         return torch.as_tensor(self.held_out().log_density(self.data.codes.cpu().numpy()).sum())
 
     def held_out(self) -> Classes:
-        """What is said of each training row by forests that have not seen it."""
+        """What is said of each training row by the fold that has not seen it."""
         return Classes(self.calibration.probabilities(self.held_out_scores).numpy())
 
     def predictive(self, x: Any, of: str = "y") -> LocationScale | Classes:
-        """The probability of each class; or their logs, of which trees have no doubt."""
+        """The probability of each class; or their logs, without doubt of these."""
         probabilities = self.calibration.probabilities(self._scores(_table(x)))
         if of == "y":
             return Classes(probabilities.numpy())
@@ -240,9 +241,9 @@ class TreeClassesModel(OfTrees):
         return self.calibration.probabilities(self._scores(_table(x))).log().numpy()
 
     def _scores(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n p"]:
-        if self.forest is None:
+        if self.scorer is None:
             return torch.zeros(len(x), 1, dtype=torch.float64)
-        return self.calibration.scores(self.forest(x))
+        return self.calibration.scores(self.scorer(x))
 
 
 def _table(x: Any) -> Float[Tensor, "n d"]:

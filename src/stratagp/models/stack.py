@@ -14,7 +14,7 @@ from stratagp.errors import InputError
 from stratagp.models.fitted import Fitted
 from stratagp.models.warps import Chosen, NormalScores, Warp
 from stratagp.parameterised import Parameterised
-from stratagp.predictive import Classes, Predictive, mixture, narrowed
+from stratagp.predictive import Classes, Predictive, mixture, narrowed, pooled
 from stratagp.predictive.warped import Warped
 from stratagp.predictive.whole import Whole, as_counts
 from stratagp.types import PointsLike
@@ -51,7 +51,8 @@ class Member:
         fitted: the model.
         inputs: what columns go through; None for columns as they are.
         warp: what targets went through; None for targets as they are.
-        width: the factor of the spread of what it says: a mixture of models that are right is too wide.
+        width: the factor of the spread of what it says: a mixture of models that are right is too wide, and
+            processes of few rows are too doubtful of classes.
         whole: whether it predicts real numbers, which are read as counts.
     """
 
@@ -108,7 +109,7 @@ class Modules(Parameterised):
 
 @dataclass
 class StackModel(Fitted):
-    """``p(y | x) = Σ w_k p_k(y | x)``.
+    """``p(y | x) = Σ w_k p_k(y | x)``; of classes ``p(c | x) ∝ Π p_k(c | x)^w_k``.
 
     Arguments:
         members: the models.
@@ -152,14 +153,14 @@ class StackModel(Fitted):
         raise InputError("a stack has no evidence: leaderboard_ tells the held-out density of its members")
 
     def predictive(self, x: Any, of: str = "y") -> Predictive | Classes:
-        """The mixture of the members' distributions; classes have no function in common."""
+        """The mixture of the members' distributions, of classes their product; these have no function in common."""
         if of == "f" and self.of_classes:
             raise InputError("a stack of classes has no function of its own, as its members differ: ask for of='y'")
         weights = self.weights.numpy()
         parts = [member.predictive(x, of) for member in self.members]
-        classes = [part.probabilities for part in parts if isinstance(part, Classes)]
+        classes = [part for part in parts if isinstance(part, Classes)]
         if classes:
-            return Classes(np.einsum("k,knc->nc", weights, np.stack(classes)))
+            return pooled(classes, weights)
         return mixture([part for part in parts if isinstance(part, Predictive)], np.log(weights))
 
     def function(self, x: PointsLike) -> Float[np.ndarray, "n q"]:

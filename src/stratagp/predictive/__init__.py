@@ -2,6 +2,7 @@
 
 from stratagp.predictive.base import Predictive as Predictive
 from stratagp.predictive.classes import Classes as Classes
+from stratagp.predictive.classes import pooled as pooled
 from stratagp.predictive.location_scale import LocationScale as LocationScale
 from stratagp.predictive.mixture import Averaged as Averaged
 from stratagp.predictive.mixture import MixtureOf as MixtureOf

@@ -21,9 +21,9 @@ from stratagp.recipes.classes import ClassRecipe
 from stratagp.recipes.count_trees import CountTreesRecipe
 from stratagp.recipes.counts import CountRecipe
 from stratagp.recipes.exact import ExactRecipe
+from stratagp.recipes.fold_classes import ClassKind, FoldClassesRecipe
 from stratagp.recipes.outliers import OutliersRecipe, found_outliers
 from stratagp.recipes.spread import SpreadRecipe
-from stratagp.recipes.tree_classes import TreeClassesRecipe
 from stratagp.recipes.trees import Kind, TreesRecipe
 from stratagp.recipes.varying_noise import VaryingNoiseRecipe
 from stratagp.recipes.vecchia import VecchiaRecipe
@@ -37,7 +37,12 @@ MANY_CLASSES, _MOST_BOOSTED = 30, 100  # above which no process, and no boosting
 _FEW_COLUMNS = 30  # up to which a linear part is tried
 _MEMORY = 10.0  # lengthscale of what wanders along a column, in units of the range that rows have there
 _MOST_CHOSEN = 10  # columns of a process that sees those alone which trees find relevant
-_NAMES: dict[Kind, str] = {"boosting": "boosted trees", "extra trees": "extra trees"}
+_MOST_CORRELATED = 100  # columns up to which Gaussian classes are tried
+_NAMES: dict[ClassKind, str] = {
+    "boosting": "boosted trees",
+    "extra trees": "extra trees",
+    "Gaussians": "Gaussian classes",
+}
 
 ANYWHERE = (-np.inf, np.inf)
 AS_COUNTS = (-0.5, np.inf)  # what numbers lie between that are read as counts
@@ -248,26 +253,30 @@ def of_classes(x: Float[Tensor, "n d"], n_classes: int, every: bool = False) -> 
     Of many classes trees alone compete: a process for each takes too long.
     """
     if n_classes > MANY_CLASSES and not every:
-        kinds: list[Kind] = ["extra trees", "boosting"]
-        return [_class_trees(kind, "quick for many classes") for kind in kinds[: 1 + (n_classes <= _MOST_BOOSTED)]]
+        kinds: list[ClassKind] = ["extra trees", "boosting"]
+        return [_by_folds(kind, "quick for many classes") for kind in kinds[: 1 + (n_classes <= _MOST_BOOSTED)]]
     many = choose.of_classes("auto", len(x), n_classes, False, "map")[0] != "laplace"
     found = [
-        _class_trees("boosting", "steps and interactions"),
+        _by_folds("boosting", "steps and interactions"),
         Candidate("Matérn 5/2", _classes(_matern(2.5), many), "smooth borders between classes"),
         Candidate("Matérn 1/2", _classes(_matern(0.5), many), "borders with corners"),
-        _class_trees("extra trees", "steps in many columns"),
+        _by_folds("extra trees", "steps in many columns"),
         Candidate("squared exponential", _classes(lambda: RBF(ard=True), many), "very smooth borders"),
     ]
     if every or _is_skewed(x):
         ranks = Candidate("ranks, Matérn 3/2", _classes(_matern(1.5), many), "columns with long tails", inputs=_scores)
         found.insert(3, ranks)
+    if every or x.shape[1] <= _MOST_CORRELATED:
+        gaussian = _by_folds("Gaussians", "classes that are clouds of rows")
+        why = "classes that are clouds of rows, in columns with long tails"
+        found[1:1] = [gaussian, replace(gaussian, name="ranks, Gaussian classes", why=why, inputs=_scores)]
     if every or x.shape[1] <= _FEW_COLUMNS:
         found.append(Candidate("linear and Matérn 3/2", _classes(_with_line, many), "straight borders with bends"))
     return found
 
 
-def _class_trees(kind: Kind, why: str) -> Candidate:
-    return Candidate(_NAMES[kind], lambda rows: TreeClassesRecipe(kind), why, process=False)
+def _by_folds(kind: ClassKind, why: str) -> Candidate:
+    return Candidate(_NAMES[kind], lambda rows: FoldClassesRecipe(kind), why, process=False)
 
 
 def _matern(nu: float) -> Callable[[], Kernel]:

@@ -116,11 +116,11 @@ def _boosted(table: Table, make: Callable[[int], Any], loss: Loss) -> FoldForest
         for fold, model in zip(numbers, models, strict=True):
             model.set_params(max_iter=rounds).fit(*table.without(fold))
         stages = [_stages(model, table.x[table.folds.held(fold)]) for fold, model in zip(numbers, models, strict=True)]
-        losses = _mean_losses(stages, table, loss)
+        losses = mean_losses(stages, table, loss)
         best = int(losses.argmin())
         if best < 2 / 3 * rounds:
             break
-    held_out = _placed([stage[best] for stage in stages], table)
+    held_out = placed([stage[best] for stage in stages], table)
     last = [models[i] if i in numbers else make(best + 1).fit(*table.without(i)) for i in table.last]
     return FoldForests(of_boosting(last, best + 1), held_out, float(losses[best]))
 
@@ -130,7 +130,8 @@ def _stages(model: Any, x: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "t m k
     return np.stack([stage.reshape(len(x), -1).copy() for stage in model._staged_raw_predict(x)])
 
 
-def _mean_losses(stages: Sequence[np.ndarray], table: Table, loss: Loss) -> Float[np.ndarray, " t"]:
+def mean_losses(stages: Sequence[np.ndarray], table: Table, loss: Loss) -> Float[np.ndarray, " t"]:
+    """The mean loss after each stage, of the rows of all folds."""
     weights = np.ones(len(table.y)) if table.weights is None else table.weights
     total, whole = np.zeros(len(stages[0])), 0.0
     for fold, own in zip(table.folds.numbers, stages, strict=True):
@@ -140,7 +141,7 @@ def _mean_losses(stages: Sequence[np.ndarray], table: Table, loss: Loss) -> Floa
     return total / whole
 
 
-def _placed(parts: Sequence[np.ndarray], table: Table) -> Float[np.ndarray, "n k"]:
+def placed(parts: Sequence[np.ndarray], table: Table) -> Float[np.ndarray, "n k"]:
     """What folds say of their rows, in the order of the rows; zero for rows of no fold."""
     found = np.zeros((len(table.y), parts[0].shape[1]))
     for fold, part in zip(table.folds.numbers, parts, strict=True):
@@ -164,8 +165,8 @@ def extra_trees(table: Table, make: Callable[[int, int], Any], loss: Loss) -> Fo
         x, model = table.x[table.folds.held(fold)], models[fold]
         found = model.predict_proba(x) if hasattr(model, "predict_proba") else model.predict(x)
         parts.append(found.reshape(len(x), -1))
-    losses = _mean_losses([part[None] for part in parts], table, loss)
-    return FoldForests(forest, _placed(parts, table), float(losses[0]))
+    losses = mean_losses([part[None] for part in parts], table, loss)
+    return FoldForests(forest, placed(parts, table), float(losses[0]))
 
 
 def regressor(seed: int, rounds: int, **options: Any) -> Any:

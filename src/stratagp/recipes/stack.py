@@ -18,12 +18,14 @@ from stratagp.models.fitted import Fitted
 from stratagp.models.stack import Entry, Member, StackModel
 from stratagp.models.warps import Chosen, NormalScores, Warp
 from stratagp.objectives.stacking import stacked
-from stratagp.predictive import Classes, Predictive, narrowed
+from stratagp.predictive import Classes
 from stratagp.recipes import candidates
 from stratagp.recipes.base import FitContext, Recipe, Rows
 from stratagp.recipes.candidates import Candidate
 from stratagp.recipes.choose import EXACT_ROWS, seconds_of, seconds_of_classes
 from stratagp.recipes.folds import FOLDS, MANY_ROWS, folds_of
+from stratagp.recipes.judging import WIDTHS, mean_density, scores
+from stratagp.recipes.pooling import pool
 
 _LEAST_ROWS = 4
 _FOLD_ROWS = MANY_ROWS  # up to which every row is held out once; above, some rows are
@@ -31,11 +33,6 @@ _MOST_HELD = 3000  # rows that are held out where there are more: a fifth, at mo
 _SCREENED = 800  # rows of the first trial of processes where there are more
 _SCREENED_VALUES = 2000  # latent values of that trial: fewer rows where classes are many
 _PROMOTED = 4  # processes that see all rows after the trial
-_LARGEST_ERROR = 1e50  # of a model that explodes: its squares have a sum
-_LEAST_DENSITY = -30.0  # nats: one row that a model thinks impossible must not decide alone
-_WIDTHS = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0)
-
-_AS_IT_IS = _WIDTHS.index(1.0)
 _FAILURES = (NotPositiveDefiniteError, ValueError, RuntimeError, MemoryError)  # InputError is a ValueError
 _TRIED = 0.3  # of the time limit: no first trial on few rows begins after that
 _SPENT = 0.9  # of the time limit: no candidate begins that would end after it, with what members learn once more
@@ -50,8 +47,8 @@ class StackRecipe(Recipe):
     Up to 2,000 rows each candidate learns five times, each time without a fifth of the rows, which it then predicts.
     Above, one fifth of the rows (3,000 at most) is held out, and processes are tried on 800 rows first. Rows that have
     an order are held out as later rows are met: those of a fold are predicted from earlier rows alone; those of a group
-    are held out together. Weights maximise the density of all rows that were held out; members then learn from all
-    rows, from where they ended.
+    are held out together. Weights maximise the density of all rows that were held out, of a sum of densities or of a
+    product of probabilities; members then learn from all rows, from where they ended.
 
     Arguments:
         seconds: that all this may take; None for no limit.
@@ -74,13 +71,14 @@ class StackRecipe(Recipe):
         rows = replace(rows, data=replace(rows.data, order=order), filled=None)
         trial = _Trial(rows, context, self.seconds, self.plan)
         trial.run(self._candidates(rows))
-        weights, width = stacked(np.stack([each.densities for each in trial.judged], 1), _WIDTHS)
-        chosen = [(trial.judged[k], float(weights[k])) for k in np.argsort(-weights) if weights[k] > 0]
+        weights, widths = trial.mixed()
+        chosen = [int(k) for k in np.argsort(-weights) if weights[k] > 0]
         members = []
-        for judged, weight in chosen:
-            context.log(f"{judged.name}: weight {weight:.2f}{'' if judged.of_few else ', learns from all rows'}")
-            members.append(replace(trial.final(judged), width=width if judged.candidate.narrows else 1.0))
-        shares = torch.tensor([weight for _, weight in chosen], dtype=torch.float64)
+        for k in chosen:
+            judged = trial.judged[k]
+            context.log(f"{judged.name}: weight {weights[k]:.2f}{'' if judged.of_few else ', learns from all rows'}")
+            members.append(replace(trial.final(judged), width=widths[k] if judged.candidate.narrows else 1.0))
+        shares = torch.from_numpy(weights[chosen])
         about = rows.data.x, trial.board(weights), trial.names, rows.columns
         return StackModel(members, shares / shares.sum(), *about)
 
@@ -125,10 +123,11 @@ class StackRecipe(Recipe):
 
 @dataclass
 class _Judged:
-    """A candidate, what it said about held-out rows, and the last model that it was; ``of_few``: for want of time."""
+    """A candidate, what it told held-out rows, and the last model that it was; ``of_few``: for want of time."""
 
     candidate: Candidate
-    densities: Float[np.ndarray, "h w"]
+    told: Float[np.ndarray, "h w"]
+    density: float
     error: float
     member: Member
     seconds: float
@@ -140,17 +139,12 @@ class _Judged:
         """In the leaderboard and in plans."""
         return self.candidate.name + _OF_FEW * self.of_few
 
-    @property
-    def density(self) -> float:
-        """The mean log density of held-out rows, by the candidate as it is."""
-        return float(self.densities[:, _AS_IT_IS].mean())
-
 
 class _Found(NamedTuple):
-    """The last model of a candidate, and the densities and error of each row, zero where it was not held out."""
+    """The last model of a candidate, and what each row was told and its error, zero where it was not held out."""
 
     member: Member
-    densities: Float[Tensor, "n w"]
+    told: Float[Tensor, "n w"]
     wrong: Float[Tensor, " n"]
     rows: int
 
@@ -181,12 +175,20 @@ class _Trial:
         folds = folds if n <= _FOLD_ROWS else folds.last(_MOST_HELD)
         self.held = [_where(folds.held(fold)) for fold in folds.numbers]
         self.seen = [_where(folds.seen(fold)) for fold in folds.numbers]
-        self.many = n > _FOLD_ROWS
+        self.many, self.every = n > _FOLD_ROWS, torch.cat(self.held).sort().values
+        self.codes = self.rows.data.codes.numpy()[self.every] if self.rows.n_classes else None
 
     @property
     def names(self) -> list[str]:
         """The candidates that were judged, in their order."""
         return [each.name for each in self.judged]
+
+    def mixed(self) -> tuple[Float[np.ndarray, " k"], list[float]]:
+        """The weight of each candidate, and the factor of its spread."""
+        if self.codes is not None:
+            return pool([Classes(each.told) for each in self.judged], self.codes)
+        weights, width = stacked(np.stack([each.told for each in self.judged], 1), WIDTHS)
+        return weights, [width] * len(weights)
 
     def run(self, found: list[Candidate]) -> None:
         """Judge candidates, as many as fit into the time; at least one."""
@@ -281,17 +283,18 @@ class _Trial:
 
     def _attempt(self, candidate: Candidate, few: Int[Tensor, " f"] | None = None) -> _Judged | None:
         """What a candidate says about the held-out rows; None where it cannot learn from the others."""
-        began, every = time.monotonic(), torch.cat(self.held).sort().values
+        began, every = time.monotonic(), self.every
         try:
             found = self._told(candidate) if not candidate.process else self._by_folds(candidate, few)
         except _FAILURES as error:
             self.trouble = str(error)
             self.context.log(f"{candidate.name}: left out, {error}")
             return None
-        member, densities, wrong, learnt = found
+        member, told, wrong, learnt = found
+        density = mean_density(told[every].numpy(), self.codes)
         mean = float(wrong[every].mean())
         share = mean if self.rows.n_classes else mean**0.5
-        return _Judged(candidate, densities[every].numpy(), share, member, time.monotonic() - began, learnt)
+        return _Judged(candidate, told[every].numpy(), density, share, member, time.monotonic() - began, learnt)
 
     def _told(self, candidate: Candidate) -> _Found:
         """A model that learns by folds itself, and knows what it said about rows that it had not seen."""
@@ -299,21 +302,21 @@ class _Trial:
         member = self.member(candidate, torch.arange(len(data)), None)
         said = member.held_out()
         assert said is not None
-        return _Found(member, *_scores(said, data.y), len(data) * (FOLDS - 1) // FOLDS)
+        return _Found(member, *scores(said, data.y), len(data) * (FOLDS - 1) // FOLDS)
 
     def _by_folds(self, candidate: Candidate, few: Int[Tensor, " f"] | None) -> _Found:
         """A model that learns from all rows but those of a fold, or from few, and predicts the fold."""
         data = self.rows.data
         known = self._screen(candidate) if few is None else None  # learning from more rows begins there
         member = None if known is None else known.member
-        densities = torch.zeros(len(data), len(_WIDTHS), dtype=torch.float64)
+        told = torch.zeros(len(data), self.rows.n_classes or len(WIDTHS), dtype=torch.float64)
         wrong = torch.zeros(len(data), dtype=torch.float64)
         for fold, seen in zip(self.held, self.seen, strict=True):
             train = seen if few is None else few
             member = self.member(candidate, train, member)
-            densities[fold], wrong[fold] = _scores(member.predictive(data.x[fold]), data.y[fold])
+            told[fold], wrong[fold] = scores(member.predictive(data.x[fold]), data.y[fold])
         assert member is not None
-        return _Found(member, densities, wrong, len(train))
+        return _Found(member, told, wrong, len(train))
 
     def member(self, candidate: Candidate, chosen: Tensor, before: Member | None) -> Member:
         """A candidate that has learnt from some rows; from where it ended, if it has learnt before."""
@@ -373,28 +376,3 @@ def _entry(judged: _Judged, weight: float) -> Entry:
 
 def _where(chosen: Bool[np.ndarray, " n"]) -> Int[Tensor, " r"]:
     return torch.from_numpy(np.flatnonzero(chosen))
-
-
-def _scores(said: Predictive | Classes, y: Float[Tensor, "h 1"]) -> tuple[Float[Tensor, "h w"], Float[Tensor, " h"]]:
-    """The log density of each target at all widths, and its squared error; of classes, whether they are wrong."""
-    with np.errstate(over="ignore", invalid="ignore"):  # of a model that explodes
-        wrong = _wrong(said, y)
-        as_it_is, each = _density(said, y), [narrowed(said, width) for width in _WIDTHS]
-        found = np.stack([as_it_is if one is said else _density(one, y) for one in each], 1)
-    densities = np.clip(np.nan_to_num(found, nan=_LEAST_DENSITY), _LEAST_DENSITY, -_LEAST_DENSITY)
-    return torch.from_numpy(densities), torch.from_numpy(wrong)
-
-
-def _wrong(said: Predictive | Classes, y: Float[Tensor, "h 1"]) -> Float[np.ndarray, " h"]:
-    """The squared error of each target, finite; of classes, whether they are wrong."""
-    if isinstance(said, Classes):
-        return (said.probabilities.argmax(1) != y[:, 0].long().numpy()).astype(float)
-    gap = np.nan_to_num(said.mean - y.numpy(), nan=_LARGEST_ERROR)[:, 0]
-    return np.square(gap.clip(-_LARGEST_ERROR, _LARGEST_ERROR))
-
-
-def _density(said: Predictive | Classes, y: Float[Tensor, "h 1"]) -> Float[np.ndarray, " h"]:
-    """The log density of each target or class."""
-    if isinstance(said, Classes):
-        return said.log_density(y[:, 0].long().numpy())
-    return said.log_density(y.numpy())[:, 0]
