@@ -35,6 +35,19 @@ def test_help_tells_of_every_command_and_loads_nothing_heavy():
     assert all(re.search(rf"^  {name}  ", run.stdout, re.MULTILINE) for group in COMMANDS.values() for name in group)
 
 
+def test_answers_about_a_few_rows_load_no_more_than_they_need(houses):
+    """What scikit-learn and SciPy import beside what predictions need takes longer than all else."""
+    heavy = "scipy.stats._stats_py scipy.optimize scipy.interpolate sklearn.isotonic sklearn.ensemble sklearn.metrics"
+    heavy += " torch._dynamo matplotlib IPython pyarrow.parquet"
+    code = "import sys\nfrom stratagp.cli import main\n"
+    code += "for name in ('predict', 'evaluate'): main([name, *sys.argv[1:]], standalone_mode=False)\n"
+    code += f"print([name for name in {heavy.split()!r} if name in sys.modules])\n"
+    code += "from scipy import stats; print(float(stats.norm.cdf(0.0)), type(stats).__name__)"
+    words = [sys.executable, "-c", code, str(houses["model"]), str(houses["file"])]
+    run = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[-2:] == ["[]", "0.5 module"]
+
+
 @pytest.mark.parametrize(("command", "code"), [("info", 0), ("fit", 1)])
 def test_light_work_loads_nothing_heavy(houses, tmp_path, command, code):
     words = ["info", str(houses["model"])] if command == "info" else ["fit", "no-such.csv", "-t", "price"]

@@ -179,3 +179,39 @@ def test_counts_are_numbers_and_codes_are_classes():
     assert "counts" in why
     for codes in (rng.integers(0, 10, 600), rng.binomial(1, 0.2, 600), rng.choice(3, 600, p=[0.7, 0.2, 0.1])):
         assert find_task(pd.Series(codes), "auto")[0] == "classification"
+
+
+FREQUENCIES = {  # of real targets: the first value, how often each occurs, and what they are
+    "iris": (0, [50, 50, 50], "classification"),
+    "digits": (0, [178, 182, 177, 183, 181, 182, 181, 179, 174, 180], "classification"),  # of scikit-learn
+    "cover": (1, [2118, 2835, 357, 27, 95, 174, 211], "classification"),  # of forests, a hundredth of all
+    "occupation": (1, [113, 13, 47, 68, 204, 143, 13], "classification"),  # of AER's Affairs
+    "birth_month": (1, [266, 249, 271, 258, 269, 268, 287, 290, 281, 273, 255, 260], "classification"),
+    "vowel": (1, [90] * 11, "classification"),
+    "race": (1, [96, 26, 67], "classification"),  # of MASS's birthwt
+    "age": (1, [10, 16, 27, 14, 13, 12, 7, 1, 2], "regression"),  # of DAAG's possum
+    "quality": (3, [10, 53, 681, 638, 199, 18], "regression"),  # of red wine
+    "rating": (1, [16, 66, 93, 194, 232], "regression"),  # of AER's Affairs
+    "religiousness": (1, [48, 164, 129, 190, 70], "regression"),
+    "education": (1, [224, 292, 1249, 394, 418], "regression"),  # of psych's bfi
+    "anger": (1, [922, 818, 402, 337, 223, 82], "regression"),
+}
+
+
+@pytest.mark.parametrize("name", FREQUENCIES)
+def test_whole_numbers_with_one_peak_are_numbers_and_others_codes(name, capsys):
+    first, counts, task = FREQUENCIES[name]
+    y = pd.Series(np.repeat(first + np.arange(len(counts)), counts), name=name)
+    assert find_task(y, "auto")[0] == task
+    other = "regression" if task == "classification" else "classification"
+    check_target(y, task, Settings("t.csv", name), Console())
+    assert f"--task {other} takes them as" in capsys.readouterr().err
+
+
+def test_gaps_tell_numbers_from_codes_unless_the_name_does():
+    cylinders = pd.Series(np.repeat([3, 4, 5, 6, 8], [4, 199, 3, 83, 103]), name="cylinders")
+    glass = np.repeat([1, 2, 3, 5, 6, 7], [70, 76, 17, 13, 9, 29])
+    assert find_task(cylinders, "auto")[0] == "regression"
+    assert find_task(pd.Series(glass, name="Type"), "auto")[0] == "classification"
+    assert find_task(pd.Series(glass, name="glasses"), "auto")[0] == "regression"
+    assert find_task(pd.Series(np.repeat([1, 2, 3, 4, 5], [2, 9, 20, 12, 3]), name="class"), "auto")[0] != "regression"

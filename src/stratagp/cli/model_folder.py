@@ -21,6 +21,7 @@ import stratagp
 from stratagp.cli.learnt_values import learnt_by
 from stratagp.cli.models import Choice
 from stratagp.cli.output import Console, plain
+from stratagp.cli.quick_start import quick_start
 from stratagp.cli.scores import Gains, Scores, as_table
 from stratagp.cli.settings import Settings
 from stratagp.cli.table import KINDS, WRITTEN, DataFrame, Format, Series, TableFile, inputs, pick, shown_name
@@ -306,7 +307,9 @@ def _as_truth(text: str) -> str:
 
 def open_model(folder: str) -> Learnt:
     """The model in a folder, and what it was fitted on."""
-    table, model = read_table_file(Path(folder)), stratagp.load(folder)
+    table = read_table_file(Path(folder))
+    with quick_start():
+        model = stratagp.load(folder)
     schema = stratagp.data.Schema([stratagp.data.Field(**each) for each in table["columns"]], table["categories"])
     return Learnt(model, table["target"], table["task"], schema, table["text"], table["about"], table["written"])
 

@@ -13,7 +13,9 @@ from stratagp.cli.table import Series
 from stratagp.errors import InputError
 
 TASKS = ("regression", "classification")
-_CODES = 10  # up to so many whole numbers in a row may be codes of classes
+_CODES = 12  # up to so many whole numbers in a row may be codes of classes
+_FEW = 4  # up to so many are, in whatever order the frequencies are
+_VALLEY, _NOISE, _PEAK = 0.75, 2.0, 3.0  # a rarer value between frequent ones; standard deviations that speak
 _LEAST_COUNTS = 5  # different counts
 _FALLING, _RARE = 0.7, 0.1  # steps to a rarer count; the rarest beside the most frequent
 _SKEWED = 1.0  # the skewness of positive numbers above which Gaussian intervals go far below zero
@@ -43,9 +45,13 @@ def find_task(values: Series, asked: str) -> tuple[str, str]:
     if _are_counts(present):
         why = "the target holds counts: the larger, the rarer; --task classification takes them as classes"
         return "regression", why
+    named = stratagp.data.identifiers.is_class(str(values.name))
     without_gaps = np.array_equal(distinct, distinct[0] + np.arange(len(distinct)))
-    codes = _are_codes(present) and (without_gaps or stratagp.data.identifiers.is_class(str(values.name)))
-    if len(distinct) == 2 or (codes and distinct[0] in (0, 1)):
+    codes = _are_codes(present) and (without_gaps or named) and distinct[0] in (0, 1)
+    if codes and not named and len(distinct) > _FEW and _has_one_peak(present):
+        why = f"the {len(distinct)} values of the target become rarer to the ends, as grades do and codes do not"
+        return "regression", f"{why}; --task classification takes them as classes"
+    if len(distinct) == 2 or codes:
         return "classification", f"the target has only {len(distinct)} values; --task regression takes them as numbers"
     return "regression", "the target is a number"
 
@@ -65,6 +71,16 @@ def _are_counts(present: Series) -> bool:
     after = counts[int(counts.argmax()) :]
     falls = np.mean(np.diff(after) <= 0) if len(after) > 1 else 0.0
     return bool(counts.argmax() <= 1 and falls >= _FALLING and counts[-1] <= _RARE * counts.max())
+
+
+def _has_one_peak(present: Series) -> bool:
+    """Whether values become rarer from the most frequent one to the ends, as far as chance lets one tell."""
+    counts = np.unique(present.to_numpy(), return_counts=True)[1].astype(float)
+    sides = (np.maximum.accumulate(counts), np.maximum.accumulate(counts[::-1])[::-1])
+    lower = np.minimum(*sides)  # the highest value to the left or to the right, whichever is lower
+    valleys = (counts < _VALLEY * lower) & (lower - counts > _NOISE * np.sqrt(lower + counts))
+    most, end = counts.max(), min(counts[0], counts[-1])
+    return bool(not valleys.any() and most - end > _PEAK * np.sqrt(most + end))
 
 
 def check_target(values: Series, task: str, settings: Settings, console: Console) -> None:

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import scipy
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.isotonic import IsotonicRegression
 from sklearn.utils.validation import check_is_fitted
 
 from stratagp.errors import InputError
@@ -141,6 +140,8 @@ class RecalibratedClassifier(ClassifierMixin, Calibration):
             if len(absent):
                 label = self.classes_[absent].tolist()[0]
                 raise InputError(f"y has no row of class {label!r}: give rows of each class, or method='temperature'")
+            from sklearn.isotonic import IsotonicRegression  # a fifth of a second, which loading a model is spared
+
             maps = [IsotonicRegression(y_min=0, y_max=1).fit(p[:, c], true == c) for c in range(p.shape[1])]
             self.levels_ = [each.X_thresholds_ for each in maps]
             self.shares_ = [np.maximum(each.y_thresholds_, 0.5 / len(p)) for each in maps]
@@ -197,5 +198,5 @@ def _temperature(p: np.ndarray, true: np.ndarray) -> float:
         z = scores * np.exp(-log_temperature)
         return float(np.mean(logsumexp(z, axis=1) - z[np.arange(len(z)), true]))
 
-    found = minimize_scalar(loss, bounds=_LOG_TEMPERATURES, method="bounded", options={"xatol": 1e-6})
+    found = scipy.optimize.minimize_scalar(loss, bounds=_LOG_TEMPERATURES, method="bounded", options={"xatol": 1e-6})
     return float(np.exp(found.x))

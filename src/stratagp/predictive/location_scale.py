@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy import special, stats
+from scipy import special
 
 from stratagp.predictive.base import Predictive
 
@@ -52,18 +51,20 @@ class LocationScale(Predictive):
 
     def cdf(self, y: Float[np.ndarray, "n q"]) -> Float[np.ndarray, "n q"]:
         """``Σ w_k F_k(y)``."""
-        each = self._standard().cdf((y - self.means) / self._spread())
+        z = (y - self.means) / self._spread()
+        each = special.ndtr(z) if self.dof is None else special.stdtr(self.dof, z)
         return np.einsum("k,knq->nq", np.exp(self.log_weights), each)
 
     def log_density(self, y: Float[np.ndarray, "n q"]) -> Float[np.ndarray, "n q"]:
         """``log Σ w_k p_k(y)`` of each row and target."""
         spread = self._spread()
-        each = self._standard().logpdf((y - self.means) / spread) - np.log(spread)
+        each = self._standard_log_density((y - self.means) / spread) - np.log(spread)
         return special.logsumexp(each + self.log_weights[:, None, None], axis=0)
 
     def quantile(self, levels: Sequence[float]) -> Float[np.ndarray, "l n q"]:
         """In closed form for one component; else between the quantiles of the components."""
-        ends = [self.means + self._spread() * self._standard().ppf(level) for level in levels]
+        of_standard = special.ndtri(levels) if self.dof is None else special.stdtrit(self.dof, levels)
+        ends = [self.means + self._spread() * z for z in of_standard]
         if len(self.means) == 1:
             return np.stack([end[0] for end in ends])
         return np.stack(
@@ -82,8 +83,11 @@ class LocationScale(Predictive):
         rows = np.arange(n)
         return self.means[chosen, rows] + self._spread()[chosen, rows] * normal
 
-    def _standard(self) -> Any:
-        return stats.norm if self.dof is None else stats.t(self.dof)
+    def _standard_log_density(self, z: Float[np.ndarray, "k n q"]) -> Float[np.ndarray, "k n q"]:
+        if self.dof is None:
+            return -0.5 * (z**2 + np.log(2 * np.pi))
+        scale = 0.5 * np.log(self.dof * np.pi) + special.gammaln(self.dof / 2) - special.gammaln((self.dof + 1) / 2)
+        return -0.5 * (self.dof + 1) * np.log1p(z**2 / self.dof) - scale
 
     def _spread(self) -> Float[np.ndarray, "k n q"]:
         """The scale of each component; a t distribution's variance is ``ν/(ν − 2)`` times its squared scale."""

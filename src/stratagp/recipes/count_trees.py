@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 import torch
 from jaxtyping import Float
-from scipy.optimize import minimize
 from scipy.special import expit
 from torch import Tensor
 
@@ -76,5 +76,5 @@ def _climbed(y: Float[Tensor, "n 1"], logs: Float[Tensor, "n 1"], start: list[fl
         with torch.no_grad():
             return -float(likelihood.log_prob(y, logs - log_share(likelihood)).sum())
 
-    best = minimize(cost, start, method="L-BFGS-B", bounds=[_DISPERSION, _SHARE][: len(start)])
+    best = scipy.optimize.minimize(cost, start, method="L-BFGS-B", bounds=[_DISPERSION, _SHARE][: len(start)])
     return float(best.fun), law(best.x)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 import torch
 from jaxtyping import Float
-from scipy.optimize import minimize
 from scipy.special import gammaln
 
 from stratagp.models.fitted import Fitted
@@ -120,7 +120,7 @@ def _climbed(
         return _negative_log_density(squares, level + slope * scores, np.exp(log_dof) if heavy else None)
 
     start[0] -= start[1] * scores.mean()
-    found = minimize(cost, start[free], method="L-BFGS-B", bounds=bounds[free])
+    found = scipy.optimize.minimize(cost, start[free], method="L-BFGS-B", bounds=bounds[free])
     level, slope, log_dof = values(found.x)
     return float(found.fun), (float(level), float(slope), float(np.exp(log_dof)) if heavy else None)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 from threadpoolctl import ThreadpoolController
 from torch import Tensor, nn
 
@@ -154,7 +154,9 @@ class _Search:
         options = {"maxiter": max_iterations, "maxcor": 20 if self.root is None else 50, "maxls": _LINE}
         self.origin = self.best
         start = self.best if self.root is None else np.zeros_like(self.best)
-        return minimize(self.loss, start, jac=True, method="L-BFGS-B", options=options, callback=self.after)
+        return scipy.optimize.minimize(
+            self.loss, start, jac=True, method="L-BFGS-B", options=options, callback=self.after
+        )
 
     def after(self, theta: np.ndarray) -> None:
         """Record an iteration; ends the search if the last ones gained too little."""
