@@ -41,7 +41,8 @@ test-fast: $(READY)  ## the tests that take two minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m 'not slow' tests
 
 test-oldest: $(OLDEST)/installed  ## the fast tests with the oldest supported versions, in an environment of their own
-	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -n $(JOBS) --dist worksteal -m 'not slow' -W ignore::DeprecationWarning tests
+	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -n $(JOBS) --dist worksteal -m 'not slow' -W ignore::DeprecationWarning \
+		-W ignore::FutureWarning tests
 
 $(OLDEST)/installed: pyproject.toml constraints-oldest.txt
 	@$(PYTHON) -m venv $(OLDEST)

@@ -106,7 +106,6 @@ class _OnHalf:
         return self.cls(self.base.fit(X[:few], y[:few])).fit(X[few:], y[few:])
 
 
-PLAN = ["Matérn 5/2"]
 REGRESSORS: dict[str, Callable[[], Any]] = {
     "GPRegressor": lambda: s.GPRegressor(random_state=0),
     "GPRegressor vecchia": lambda: s.GPRegressor(inference="vecchia", random_state=0),
@@ -120,7 +119,7 @@ REGRESSORS: dict[str, Callable[[], Any]] = {
     "WishartProcessRegressor": lambda: s.WishartProcessRegressor(random_state=0),
     "DRFRegressor": lambda: s.DRFRegressor(random_state=0),
     "GPDRFRegressor": lambda: s.GPDRFRegressor(max_epochs=500, random_state=0),
-    "StrataRegressor": lambda: s.StrataRegressor(plan=PLAN, random_state=0),
+    "StrataRegressor": lambda: s.StrataRegressor(plan=["Matérn 5/2, noise varies"], random_state=0),
     "ConformalRegressor": lambda: on_half(s.GPRegressor(random_state=0), s.ConformalRegressor),
     "RecalibratedRegressor": lambda: on_half(s.GPRegressor(random_state=0), s.RecalibratedRegressor),
 }
@@ -135,7 +134,7 @@ CLASSIFIERS: dict[str, Callable[[], Any]] = {
     "DFGPClassifier": lambda: s.DFGPClassifier(random_state=0),
     "DRFClassifier": lambda: s.DRFClassifier(random_state=0),
     "GPDRFClassifier": lambda: s.GPDRFClassifier(max_epochs=500, random_state=0),
-    "StrataClassifier": lambda: s.StrataClassifier(plan=PLAN, random_state=0),
+    "StrataClassifier": lambda: s.StrataClassifier(plan=["Matérn 5/2"], random_state=0),
     "ConformalClassifier": lambda: on_half(s.GPClassifier(random_state=0), s.ConformalClassifier),
     "RecalibratedClassifier": lambda: on_half(s.GPClassifier(random_state=0), s.RecalibratedClassifier),
 }

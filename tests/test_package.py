@@ -121,6 +121,8 @@ def test_the_oldest_versions_are_the_bounds_of_the_project() -> None:
     oldest = dict(line.split("==") for line in lines if not line.startswith("#"))
     assert bounds.keys() == oldest.keys()
     assert not [name for name, bound in bounds.items() if not (oldest[name] + ".").startswith(bound + ".")]
+    page = (ROOT / "docs" / "project.md").read_text("utf-8")
+    assert not [name for name, bound in bounds.items() if not re.search(rf"\b{name}\s{re.escape(bound)}[\s,]", page)]
 
 
 def test_no_file_names_the_machine_it_was_written_on() -> None:

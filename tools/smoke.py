@@ -56,7 +56,9 @@ def check_import(tests_beside: Path) -> None:
 
 
 def check_commands() -> None:
-    """Fit, predict, evaluate, report and describe, on the command line."""
+    """Get a table that ships with the package; fit, predict, evaluate, report and describe, on the command line."""
+    run(STRATAGP, "data", "get", "diabetes")
+    check(len(Path("diabetes.csv").read_text("utf-8").splitlines()) == 443, "stratagp data get diabetes: 442 rows")
     write_table(Path("prices.csv"))
     run(STRATAGP, "fit", "prices.csv", "--target", "price", "--out", "model", "--time-limit", "20")
     run(STRATAGP, "predict", "model", "prices.csv", "--out", "predictions.csv")

@@ -22,7 +22,7 @@ def test_predictions_are_those_of_the_model_whatever_the_order_of_columns(call, 
     model = stratagp.load(houses["model"])
     mean, std = model.predict(new[["size", "town"]], return_std=True)
     lower, upper = model.predict_interval(new[["size", "town"]])
-    assert np.array_equal(found.to_numpy(), np.stack([mean, std, lower, upper], 1))
+    np.testing.assert_allclose(found, np.stack([mean, std, lower, upper], 1), rtol=1e-15)
 
 
 def test_columns_that_are_not_known_are_ignored_with_a_warning(call, houses, here):

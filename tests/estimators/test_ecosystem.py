@@ -8,6 +8,7 @@ import pytest
 import sklearn
 import torch
 from scipy import sparse
+from sklearn.metrics import make_scorer, r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -98,11 +99,12 @@ def test_weights_reach_a_model_in_a_pipeline_and_a_search():
     named = make_pipeline(StandardScaler(), GPRegressor(**QUICK)).fit(X, y, gpregressor__sample_weight=weights)
     np.testing.assert_allclose(named.predict(X), truth, rtol=1e-12)
     with sklearn.config_context(enable_metadata_routing=True):
-        gp = GPRegressor(**QUICK).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        gp = GPRegressor(**QUICK).set_fit_request(sample_weight=True)
         pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), gp)
         np.testing.assert_allclose(pipeline.fit(X, y, sample_weight=weights).predict(X), truth, rtol=1e-12)
         grid = {"gpregressor__kernel": [k.RBF(), k.Matern(2.5)]}
-        search = GridSearchCV(pipeline, grid, cv=2).fit(X, y, sample_weight=weights)
+        weighted = make_scorer(r2_score).set_score_request(sample_weight=True)
+        search = GridSearchCV(pipeline, grid, scoring=weighted, cv=2).fit(X, y, sample_weight=weights)
     half = slice(15, 30), slice(0, 15)
     own = make_pipeline(StandardScaler(), GPRegressor(k.RBF(), **QUICK))
     own.fit(X[half[0]], y[half[0]], gpregressor__sample_weight=weights[half[0]])

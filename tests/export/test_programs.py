@@ -2,7 +2,6 @@
 
 import copy
 import json
-import zipfile
 from functools import cache
 from pathlib import Path
 
@@ -201,8 +200,6 @@ def test_files_say_nothing_of_the_machine_that_wrote_them(exported, ending):
     content = file.read_bytes()
     for path in ("/src/", "private", "mine", str(Path.home()), str(Path(stratagp.__file__).parent), "export.py"):
         assert path.encode() not in content
-    if ending == "pt2":
-        assert {name.partition("/")[0] for name in zipfile.ZipFile(file).namelist()} == {"archive"}
     assert [each.name for each in file.parent.iterdir()] == [f"mine.{ending}"]
 
 
@@ -235,10 +232,10 @@ def test_arguments_are_checked(tmp_path):
     with pytest.raises(InputError, match=r"must end with \.onnx"):
         model.export(tmp_path / "model.pt2")
     with pytest.raises(InputError, match="not fitted"):
-        GPRegressor().export(tmp_path / "model.onnx")
+        GPRegressor().export(tmp_path / "model.pt2", format="torch")
     gp = GPRegressor(k.RBF().warp(torch.tanh), max_iterations=0).fit(table(), numbers(table()))
     with pytest.raises(UnsupportedError, match="but not"):
-        gp.export(tmp_path / "model.onnx")
+        gp.export(tmp_path / "model.pt2", format="torch")
 
 
 @pytest.mark.parametrize("name", ["erf", "erfc", "ndtr", "log_ndtr"])

@@ -149,7 +149,7 @@ def alter_bytes(content: bytes, chance: random.Random) -> bytes:
         if way == "flip":
             data[at] ^= 1 << chance.randrange(8)
         elif way == "header":
-            data[chance.randrange(8)] = chance.randrange(256)
+            data[chance.randrange(min(8, len(data)))] = chance.randrange(256)
         elif way == "cut":
             del data[at:]
         elif way == "insert":

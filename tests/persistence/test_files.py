@@ -10,6 +10,7 @@ import pytest
 import stratagp
 from stratagp.errors import InputError, ModelFileError
 from stratagp.persistence import describe, files
+from tests.persistence import mutate
 from tests.persistence.estimators import fitted
 from tests.persistence.make_fixtures import MODELS, said
 
@@ -193,6 +194,20 @@ def test_old_files_load(folder):
         X = pytest.importorskip("pandas").DataFrame(X)
     np.testing.assert_allclose(said(model, X), expected["found"], rtol=1e-10, atol=1e-10)
     assert describe(folder)["format"] == int(folder.name[1])
+
+
+def test_an_argument_of_a_newer_torch_is_read_from_the_state(tmp_path):
+    """As `bias` of a batch norm was: the state says whether there is one."""
+    (folder,) = (each for each in FIXTURES if each.name == "v1_dkl")
+    expected, saved = json.loads((folder / "expected.json").read_text()), mutate.Files(folder)
+    norm = next(each for each in saved.config["objects"] if each.get("class") == "torch.nn.BatchNorm1d")
+    norm["arguments"]["running_var"] = True  # no argument, but a part of the state
+    saved.write(tmp_path, saved.config, saved.content)
+    np.testing.assert_allclose(said(stratagp.load(tmp_path), expected["X"]), expected["found"], rtol=1e-10, atol=1e-10)
+    norm["arguments"]["other"] = True
+    saved.write(tmp_path, saved.config, saved.content)
+    with pytest.raises(ModelFileError, match="the unknown argument 'other'"):
+        stratagp.load(tmp_path)
 
 
 def test_there_are_old_files():

@@ -57,7 +57,8 @@ def is_pandas(X: Any) -> bool:
 def as_array(X: Any) -> np.ndarray:
     """A numpy array of numbers, or of objects where numbers and text are mixed; refuses sparse data."""
     if sparse.issparse(X) or (isinstance(X, Tensor) and X.layout is not strided):
-        raise InputError("X is sparse, but a Gaussian process needs dense data: convert it with X.toarray()")
+        way = "to_dense" if isinstance(X, Tensor) else "toarray"
+        raise InputError(f"X is sparse, but a Gaussian process needs dense data: convert it with X.{way}()")
     if isinstance(X, Tensor):
         X = X.detach().cpu()
         return X.double().numpy() if X.is_floating_point() else X.resolve_conj().numpy()

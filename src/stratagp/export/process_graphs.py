@@ -75,7 +75,7 @@ class ProcessGraph(nn.Module):
         var = own[..., None] - (cross @ self.narrow.mT).square().sum(-1, keepdim=True)
         if self.widen is not None:
             var = var + (cross @ self.widen.mT).square().sum(-1, keepdim=True)
-        prior = self._mean[0](rows)[:, None] if self._mean else self.level
+        prior = self._mean[0].forward(rows)[:, None] if self._mean else self.level
         found = prior + mean.squeeze(-1).mT, self.scale * (var.clamp_min(0) + 0 * mean).squeeze(-1).mT
         if self.log_weights is None:
             return Gaussian(*(part.reshape(*x.shape[:-1], -1) for part in found))

@@ -202,7 +202,8 @@ def _program(graph: ModelGraph) -> Any:
     example = torch.zeros(3, *graph.inputs.shape, dtype=graph.inputs.dtype)
     rows = {0: torch.export.Dim("n", min=1, max=2**31)}
     try:
-        found = torch.export.export(graph, (example,), dynamic_shapes=(rows,), strict=False)
+        with torch.no_grad():  # torch 2.6 cannot write changes of this mode
+            found = torch.export.export(graph, (example,), dynamic_shapes=(rows,), strict=False)
     except Exception as error:
         first = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
         raise UnsupportedError(

@@ -105,19 +105,20 @@ class Decoder:
             raise ModelFileError(
                 f"{name} has something else where named values are expected, or is not a class of objects"
             )
-        if unknown := sorted(arguments.keys() - signature_of(cls).parameters.keys()):
+        known = signature_of(cls).parameters
+        if unknown := sorted(arguments.keys() - known.keys() - state.keys()):  # state: flags of a newer torch's layers
             raise ModelFileError(f"a {name} has the unknown argument {unknown[0][:40]!r}")
-        given = {key: self._value(part) for key, part in arguments.items()}
+        given = {key: self._value(part) for key, part in arguments.items() if key in known}
         for key, value in given.items():
             self._sizes.check(cls, key, value)
         bound = inspect.BoundArguments(signature_of(cls), OrderedDict(given))
         with self._allocations:
             made = cls(*bound.args, **bound.kwargs)
-        known = held_by(made) if isinstance(made, nn.Module) else dict(vars(made))
-        for key in given.keys() & known.keys() - state.keys():
+        held = held_by(made) if isinstance(made, nn.Module) else dict(vars(made))
+        for key in given.keys() & held.keys() - state.keys():
             self._put(made, key, given[key])
         for key, part in state.items():
-            if not (key in known or isinstance(made, CONTAINERS) or is_learnt(cls, key)):
+            if not (key in held or isinstance(made, CONTAINERS) or is_learnt(cls, key)):
                 raise ModelFileError(f"a {name} has the unknown attribute {key[:40]!r}")
             self._put(made, key, self._value(part))
         if isinstance(made, nn.Module):

@@ -117,7 +117,7 @@ class StackRecipe(Recipe):
             named |= {each.name + _OF_FEW: each for each in found if each.process}
         unknown = [name for name in self.plan if name not in named]
         if unknown:
-            raise InputError(f"plan has {unknown[0]!r}; for these rows there are: {', '.join(named)}")
+            raise InputError(f"plan has {unknown[0]!r}; for these rows there are {', '.join(map(repr, named))}")
         return [named[name] for name in self.plan]
 
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from stratagp.data import GaussianImputer, Source, TableEncoder, needs_encoding
+from stratagp.data.tables import as_array
 from stratagp.errors import InputError
 from stratagp.estimators.inputs.base import InputOptions, Inputs, Points, RowsLike, forget_columns
 from stratagp.estimators.inputs.objects import refuse_texts
@@ -91,7 +92,7 @@ class TableInputs(Inputs):
             complete = self.options.missing == "impute" and missing is None
             return values, np.zeros(values.shape, dtype=bool) if complete else missing
         finite: Any = "allow-nan" if self.options.missing == "impute" else True
-        X = X.detach().cpu().numpy() if isinstance(X, Tensor) else X
+        X = as_array(X) if isinstance(X, Tensor) else X
         try:
             values = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=finite, copy=True)
         except ValueError as error:
