@@ -146,3 +146,14 @@ def test_botorch_is_asked_for_where_it_is_missing(monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(InputError, match=r"stratagp\[botorch\]"):
         GPRegressor(max_iterations=0).fit([[0.0], [1.0]], [0.0, 1.0]).to_botorch()
+
+
+def test_a_date_is_known_where_times_of_the_year_follow_from_it():
+    rng = np.random.default_rng(0)
+    day = pd.date_range("2024-01-01", periods=400, freq="3D")[rng.permutation(400)[:60]]
+    frame = pd.DataFrame({"day": day, "dose": rng.uniform(0, 1, 60)})
+    y = 20 * np.sin(3 * frame.dose) + 0.1 * rng.normal(size=60)
+    gp = GPRegressor(max_iterations=0).fit(frame, y)
+    with pytest.raises(InputError, match="std of a date must be 0"):
+        predict_uncertain(gp, frame[:3], {"day": 2.0})
+    assert np.isfinite(predict_uncertain(gp, frame[:3], {"dose": 0.1})[1]).all()
