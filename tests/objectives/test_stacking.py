@@ -13,8 +13,9 @@ from stratagp.objectives.stacking import stacked, stacking_weights
 def test_weights_maximise_the_held_out_density(seed):
     log_density = np.random.default_rng(seed).normal(size=(60, 4))
 
-    def cost(weights):
-        return -logsumexp(log_density + np.log(np.maximum(weights, 1e-12)), axis=1).mean()
+    def cost(weights):  # with five more rows that all models explain alike
+        logs = np.log(np.maximum(weights, 1e-12))
+        return -(logsumexp(log_density + logs, axis=1).sum() + 5 * logs.mean()) / 60
 
     simplex = {"type": "eq", "fun": lambda weights: weights.sum() - 1}
     truth = minimize(cost, np.full(4, 0.25), bounds=[(0, 1)] * 4, constraints=simplex, tol=1e-12)
@@ -24,9 +25,19 @@ def test_weights_maximise_the_held_out_density(seed):
 
 
 def test_a_model_that_is_always_better_gets_all_the_weight():
-    better = np.zeros((50, 2))
+    better = np.zeros((500, 2))
     better[:, 1] = -1.0
     assert stacking_weights(better) == pytest.approx([1.0, 0.0])
+
+
+def test_few_rows_leave_weight_to_a_model_that_is_always_worse():
+    # w = (50 w e⁻¹ / (1 − w + w e⁻¹) + 5 / 2) / 55
+    better = np.zeros((50, 2))
+    better[:, 1] = -1.0
+    w = stacking_weights(better)[1]
+    share = w * np.exp(-1) / (1 - w + w * np.exp(-1))
+    assert w == pytest.approx((50 * share + 2.5) / 55, abs=1e-5)
+    assert 0.05 < w < 0.1
 
 
 def test_at_most_so_many_members():

@@ -11,31 +11,27 @@ from scipy.special import logsumexp
 _STEPS = 2000
 _ENOUGH = 1e-7  # nats a row that a step must gain
 _LEAST = 0.02  # weight of a member
-_NOTHING = 1e-4  # weight of candidates that are left out together
+_EVEN = 5.0  # rows that all models explain alike
 _PRIOR = 0.2  # standard deviation of the logarithm of a width
 
 
 def stacking_weights(
     log_density: Float[np.ndarray, "n k"], most: int = 5, least: float = _LEAST
 ) -> Float[np.ndarray, " k"]:
-    """``argmax_w Σᵢ log Σ_k w_k p_k(yᵢ)`` over weights that sum to one, of which at most ``most`` are not zero.
+    """``argmax_w Σᵢ log Σ_k w_k p_k(yᵢ) + 5/K Σ_k log w_k`` over weights that sum to one, without the lightest.
 
-    The objective is concave, and the steps of expectation-maximisation climb it: ``w_k ← mean of the share of p_k``.
-    Members with less than ``least`` are left out, the lightest first, and the others weighted again.
+    The objective is concave, and the steps of expectation-maximisation climb it: ``w_k`` becomes the share of ``p_k``
+    in all rows. The second term is five more rows that all models explain alike: held-out rows are few, and the best
+    weights for them are too far from equal ones. The ``most`` heaviest members stay, if they have at least ``least``.
 
     >>> fair = np.log([[0.9, 0.1], [0.1, 0.9]])  # each explains another row
     >>> stacking_weights(fair).round(3).tolist()
     [0.5, 0.5]
     """
-    density = np.exp(log_density - log_density.max(1, keepdims=True))
-    weights = np.full(log_density.shape[1], 1 / log_density.shape[1])
-    while True:
-        weights = _climbed(density, weights)
-        lightest = int(np.where(weights > 0, weights, np.inf).argmin())
-        if weights[lightest] >= min(least, weights.max()) and (weights > 0).sum() <= most:
-            return weights
-        weights = np.where((weights < _NOTHING) | (np.arange(len(weights)) == lightest), 0.0, weights)
-        weights /= weights.sum()
+    weights = _climbed(np.exp(log_density - log_density.max(1, keepdims=True)))
+    kept = np.where(weights >= min(least, weights.max()), weights, 0.0)
+    kept[np.argsort(-weights)[most:]] = 0.0
+    return np.asarray(kept / kept.sum())
 
 
 def stacked(log_density: Float[np.ndarray, "n k w"], widths: Sequence[float]) -> tuple[Float[np.ndarray, " k"], float]:
@@ -58,13 +54,14 @@ def stacked(log_density: Float[np.ndarray, "n k w"], widths: Sequence[float]) ->
     return found[best], float(widths[best])
 
 
-def _climbed(density: Float[np.ndarray, "n k"], weights: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
-    """Weights by expectation-maximisation; those that are zero stay zero. ``density`` may lack a factor in each row."""
-    before = -np.inf
+def _climbed(density: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " k"]:
+    """Weights by expectation-maximisation; ``density`` may lack a factor in each row."""
+    rows, members = density.shape
+    weights, before = np.full(members, 1 / members), -np.inf
     for _ in range(_STEPS):
-        total = density @ weights
-        value = float(np.log(np.maximum(total, 1e-300)).mean())
-        weights = weights * (density / np.maximum(total, 1e-300)[:, None]).mean(0)
+        total = np.maximum(density @ weights, 1e-300)
+        value = float(np.log(total).sum() + _EVEN / members * np.log(weights).sum()) / rows
+        weights = (weights * (density / total[:, None]).sum(0) + _EVEN / members) / (rows + _EVEN)
         weights = weights / weights.sum()
         if value - before < _ENOUGH:
             break
