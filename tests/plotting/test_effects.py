@@ -1,5 +1,7 @@
 """Kernels, relevance and effects: what is drawn against the kernels and models themselves."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from stratagp import BayesianGPLVM, GPClassifier, GPRegressor, plotting
 from stratagp import kernels as k
+from stratagp.data import TableEncoder
 from stratagp.errors import InputError
 from stratagp.plotting.dependence import Curves, draw_points
 from stratagp.plotting.plot_data import PlotData
@@ -183,6 +186,15 @@ def test_codes_of_digits_stay_categories():
     ax = plotting.partial_dependence(gp, codes, "zip")
     expected = [gp.predict(codes.assign(zip=code)).mean() for code in ("01067", "80331", "99084")]
     assert ax.containers[0][0].get_ydata() == pytest.approx(expected)
+
+
+def test_the_typical_text_is_the_most_frequent_one():
+    """Also where the model sees texts as points."""
+    notes = pd.DataFrame({"size": [1.0, 2.0, 4.0], "note": ["old roof", "garden", "old roof"]})
+    model = SimpleNamespace(inputs_=SimpleNamespace(encoder=TableEncoder(texts=["note"])))
+    model.inputs_.encoder.fit(notes)
+    rows = PlotData(notes, model)
+    assert [rows.typical(j, model) for j in (0, 1)] == [2.0, "old roof"]
 
 
 def test_categories_of_pandas_stay_categories():

@@ -212,6 +212,9 @@ def _refuse_mixed(values: Series, is_target: bool, form: Format, name: str) -> N
             f"thousands; or {keep}"
         )
     numbers = numbers | signed
+    digits = distinct.str.contains(r"\d")
+    if stratagp.data.notation.notations_of(distinct[digits].tolist()):
+        numbers = numbers | digits
     if len(distinct) > _FEW and numbers.mean() > 0.5 and not numbers.all():
         row, first = next(distinct[~numbers].items())
         others = int(texts.isin(distinct[~numbers]).sum())

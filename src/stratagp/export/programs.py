@@ -193,7 +193,10 @@ def _answer(fitted: Fitted, of_classes: bool) -> nn.Module:
     if isinstance(fitted, ProcessModel):
         return TargetsGraph(fitted.draws)
     if isinstance(fitted, StackModel):
-        raise UnsupportedError("a stack cannot be exported: export one process, such as GPRegressor, or save the stack")
+        raise UnsupportedError(
+            "a stack cannot be exported: export one process, such as GPRegressor or what stratagp fit --model single "
+            "learns, or save the stack"
+        )
     raise UnsupportedError(f"export does not know {type(fitted).__name__}: save the model instead")
 
 

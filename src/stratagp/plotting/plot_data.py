@@ -90,7 +90,9 @@ class PlotData:
     def typical(self, j: int, model: Any = None) -> Any:
         """The median of a column of numbers, the most frequent value of any other."""
         values = self.column(j)
-        if self.is_number(j, model) and values.dtype.kind != "M":
+        if (
+            self.is_number(j, model) and values.dtype.kind not in "MO"
+        ):  # objects are texts, which some models see as points
             return float(np.nanmedian(values.astype(float)))
         kept = values if values.dtype.kind == "M" else [value for value in values.tolist() if value is not None]
         return Counter(value for value in kept if value == value).most_common(1)[0][0]
