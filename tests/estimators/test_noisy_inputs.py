@@ -130,3 +130,25 @@ def test_errors_that_cannot_be(std, message):
 def test_a_kernel_without_expectations_is_refused():
     with pytest.raises(UnsupportedError, match="expectation"):
         NoisyInputRegressor(0.1, k.Matern()).fit(*measured(20))
+
+
+def test_a_column_that_was_set_may_scatter_more_than_its_values_differ():
+    random = np.random.default_rng(0)
+    X = random.choice([0.0, 1.0, 2.0], (200, 1))
+    y = X[:, 0] + random.normal(size=200)  # the line at the true values
+    with pytest.raises(InputError, match="truth='flat'"):
+        NoisyInputRegressor(1.0, k.Linear(), **SMALL).fit(X, y)
+    model = NoisyInputRegressor(1.0, k.Linear(), truth="flat", **SMALL).fit(X, y)
+    assert 0.5 < (model.predict([[2.0]]) - model.predict([[0.0]])).item() < 2.0  # the bound thinks it flatter
+
+
+def test_one_error_for_all_leaves_categories_out_and_a_series_goes_by_names():
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": random.normal(size=40), "c": random.normal(size=40)})
+    kinds = frame.assign(kind=np.tile(["one", "two"], 20))
+    y = frame.a + frame.c
+    quick = {"n_inducing": 5, "max_iterations": 2}
+    of_kinds = NoisyInputRegressor(0.3, **quick).fit(kinds, y)
+    assert of_kinds._input_std().tolist() == pytest.approx([0.3, 0.3, 0.0, 0.0])
+    named = NoisyInputRegressor(pd.Series({"c": 0.0, "a": 0.3}), **quick).fit(frame, y)
+    assert named._input_std().tolist() == pytest.approx([0.3, 0.0])

@@ -315,7 +315,9 @@ def test_auto_says_what_it_chose_and_why(caplog):
     assert gp.inference_reason_ == "60 rows are at most 4,000: the exact process, in less than 1 s on two cores"
     assert any("exact" in record.message for record in caplog.records)
     kind, why = choose.of_numbers("auto", 100_000, None, False, "map", 32)
-    near = "100,000 rows are more than 4,000: each prediction comes from the nearest, in about 50 s on two cores"
+    near = (
+        "100,000 rows are more than 4,000: each prediction comes from the nearest of them, in about 50 s on two cores"
+    )
     assert (kind, why) == ("vecchia", near)
     with pytest.raises(InputError, match="loo"):
         choose.of_numbers("auto", 100_000, None, False, "loo", 1)

@@ -1,5 +1,7 @@
 """The stack: what it chooses, that it repeats, and that its answers agree."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -154,6 +156,31 @@ def test_classes_and_missing_inputs():
     model = StrataClassifier(plan=["Matérn 5/2", "extra trees"], random_state=0).fit(X[:90], y[:90])
     assert model.log_density(X[90:], y[90:]).mean() > -0.45
     assert model.predict_proba(X[90:]).sum(1) == pytest.approx(np.ones(30), abs=1e-12)
+
+
+def test_classes_are_the_product_of_members_each_with_its_width():
+    random = np.random.default_rng(3)
+    X = random.normal(size=(90, 2))
+    y = (X[:, 0] + random.normal(size=90) > 0).astype(int)
+    model = StrataClassifier(plan=["squared exponential", "extra trees", "Gaussian classes"], random_state=0).fit(X, y)
+    members, weights = model.fitted_.members, model.fitted_.weights.numpy()
+    assert len(members) > 1
+    assert any(member.width != 1 for member in members)
+    points, logs = model._points(X[:20]).values, 0.0
+    for member, weight in zip(members, weights, strict=True):
+        logs += weight / member.width * np.log(replace(member, width=1.0).predictive(points).probabilities)
+    product = np.exp(logs) / np.exp(logs).sum(1, keepdims=True)
+    assert model.predict_proba(X[:20]) == pytest.approx(product, abs=1e-5)  # but for a floor of one in a million
+
+
+def test_a_candidate_whose_numbers_overflow_is_left_out():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = X[:, 0] > 0
+    X[7, 1] = 1e160
+    with np.errstate(over="ignore", invalid="ignore"):
+        model = StrataClassifier(plan=["boosted trees", "Gaussian classes"], random_state=0).fit(X, y)
+    assert model.leaderboard_.candidate.tolist() == ["boosted trees"]
+    assert np.isfinite(model.predict_proba(X)).all()
 
 
 def test_more_rows_are_screened_first_and_a_limit_is_kept():

@@ -127,7 +127,7 @@ def test_a_stack_is_told_that_new_rows_are_of_other_groups():
         model = StrataRegressor(plan=plan, random_state=0).fit(X[known], y[known], groups=groups)
         densities.append(model.log_density(X[~known], y[~known]).mean())
     assert densities[0] > -1.8  # a Gaussian with the deviation of the levels: −1.4
-    assert densities[0] > densities[1] + 1
+    assert densities[0] > densities[1] + 0.5
     with pytest.raises(InputError, match="groups must have a label for each of 150 rows"):
         StrataRegressor(plan=plan).fit(X, y, groups=group[:10])
     with pytest.raises(InputError, match="groups does not go with order"):

@@ -6,6 +6,7 @@ import torch
 from scipy import stats
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+from stratagp.errors import InputError
 from stratagp.recipes.base import FitContext
 from stratagp.recipes.fold_classes import FoldClassesRecipe
 from stratagp.recipes.gaussian_classes import _Moments
@@ -49,3 +50,9 @@ def test_weights_count_rows_several_times():
     other = _Moments(np.repeat(x, weights, 0), np.repeat(codes, weights), None).scores(0.3, 0.1)
     x = torch.from_numpy(x)
     np.testing.assert_allclose(one(x).softmax(1), other(x).softmax(1), atol=1e-10)
+
+
+def test_columns_too_large_for_covariances_are_refused():
+    x, codes, _ = clouds(60, 0)
+    with np.errstate(over="ignore", invalid="ignore"), pytest.raises(InputError, match="scale them"):
+        FoldClassesRecipe("Gaussians").fit(rows_of(1e200 * x, codes, 3), FitContext())

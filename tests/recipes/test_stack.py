@@ -15,3 +15,8 @@ def test_a_model_that_explodes_has_a_finite_error_and_the_least_density(mean):
     assert wrong.tolist() == pytest.approx([1e100, 0.25])
     assert densities[0].tolist() == [-30.0] * densities.shape[1]
     assert torch.isfinite(densities).all()
+
+
+def test_the_lowest_level_has_no_lower_end():
+    said = LocationScale(np.zeros((1, 1, 1)), np.ones((1, 1, 1)), np.zeros(1), dof=3.0)
+    assert said.quantile([0.0, 0.5, 1.0]).ravel().tolist() == [-np.inf, 0.0, np.inf]

@@ -193,7 +193,7 @@ def test_what_trees_cannot_do_is_said():
         TreesRecipe().fit(rows_of(rows.data.x, np.zeros((40, 2))), FitContext())
     with pytest.raises(InputError, match="at least 4 rows, got 3"):
         TreesRecipe().fit(toy_rows(3), FitContext())
-    with pytest.raises(InputError, match="these trees learn classes"):
+    with pytest.raises(InputError, match="this recipe learns classes"):
         FoldClassesRecipe().fit(rows, FitContext())
     with pytest.raises(InputError, match="not objects"):
         TreesRecipe().fit(Rows(Data(["a", "b"] * 5, torch.zeros(10, 1))), FitContext())

@@ -21,13 +21,15 @@ def quick_start() -> Iterator[None]:
     if "torch" in sys.modules:
         yield
         return
+    collects = gc.isenabled()
     gc.disable()
     try:
         _postpone("scipy.stats")
         yield
     finally:
         gc.freeze()  # what was imported stays
-        gc.enable()
+        if collects:
+            gc.enable()
 
 
 class _Postponed(ModuleType):

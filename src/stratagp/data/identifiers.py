@@ -19,7 +19,7 @@ _PERSON = re.compile(
 _CODE = re.compile(r"(?i)(^|[_\- ])(zip|zip[_\- ]?codes?|post(al)?[_\- ]?codes?|plz|postleitzahl|fips|naics|codes?)$")
 _CLASS = re.compile(
     r"(?i)(^|[_\- ])(class|classes|label|labels|type|category|kind|species|group|cluster|code|diagnosis|digit|month|"
-    r"weekday)$"
+    r"weekday|target)$"
 )
 _QUANTITY = re.compile(
     r"(?i)(^|[_\- ])(t|x|z|time|day|days|hour|hours|minute|seconds?|week|weeks|month|months|year|years|age|date|step|"

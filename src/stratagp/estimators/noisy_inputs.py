@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,6 +12,7 @@ from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from stratagp.data.tables import is_frame
 from stratagp.errors import InputError
 from stratagp.estimators.regression import Regressor
 from stratagp.estimators.surrogate import input_spreads
@@ -72,9 +74,12 @@ class NoisyInputRegressor(Regressor):
         return NoisyInputRecipe(kernel, std, self.truth == "normal", self.n_inducing, self.max_iterations)
 
     def _input_std(self) -> Float[Tensor, " d"]:
-        given = self.input_std
-        if np.ndim(given) == 0 and not isinstance(given, dict):
-            given = np.full(self.n_features_in_, given)
+        given, encoder = self.input_std, self.inputs_.encoder
+        if hasattr(given, "to_dict") and not is_frame(given):  # a series: its index names columns
+            given = given.to_dict()
+        if np.ndim(given) == 0 and not isinstance(given, Mapping):
+            known = np.zeros(self.n_features_in_) if encoder is None else np.array(encoder.is_categorical)
+            given = np.where(known, 0.0, given)
         return input_spreads(self, given, 1, "input_std")[0]
 
     def with_known_inputs(self) -> Self:

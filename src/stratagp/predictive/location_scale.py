@@ -64,6 +64,7 @@ class LocationScale(Predictive):
     def quantile(self, levels: Sequence[float]) -> Float[np.ndarray, "l n q"]:
         """In closed form for one component; else between the quantiles of the components."""
         of_standard = special.ndtri(levels) if self.dof is None else special.stdtrit(self.dof, levels)
+        of_standard = np.where(np.asarray(levels) == 0, -np.inf, of_standard)  # which SciPy takes for the upper end
         ends = [self.means + self._spread() * z for z in of_standard]
         if len(self.means) == 1:
             return np.stack([end[0] for end in ends])

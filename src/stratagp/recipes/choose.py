@@ -135,7 +135,7 @@ def _of_numbers(asked: str, n: int, only_exact: str | None, over_objects: bool) 
         return asked, "as asked for"
     if n <= EXACT_ROWS:
         return "exact", f"{n:,} rows are at most {EXACT_ROWS:,}: the exact process"
-    return "vecchia", f"{n:,} rows are more than {EXACT_ROWS:,}: each prediction comes from the nearest"
+    return "vecchia", f"{n:,} rows are more than {EXACT_ROWS:,}: each prediction comes from the nearest of them"
 
 
 def of_classes(asked: str, n: int, n_classes: int, over_objects: bool, hyperparameters: str) -> Choice:

@@ -44,7 +44,7 @@ class FoldClassesRecipe(Recipe):
     def fit(self, rows: Rows, context: FitContext) -> FoldClassesModel:
         """Scores, then their temperature."""
         if rows.n_classes < 2:
-            raise InputError("these trees learn classes: use TreesRecipe for numbers")
+            raise InputError("this recipe learns classes: use TreesRecipe for numbers")
         present, codes = rows.data.codes.cpu().unique(return_inverse=True)
         counts = np.bincount(rows.data.codes.cpu().numpy(), minlength=rows.n_classes) + 0.5
         base = torch.from_numpy(counts / counts.sum())

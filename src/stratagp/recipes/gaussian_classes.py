@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
+from stratagp.errors import InputError
 from stratagp.models.gaussian_scores import GaussianScores
 from stratagp.recipes.fold_forests import Loss, Table, mean_losses, placed
 
@@ -39,7 +40,11 @@ def gaussian_classes(table: Table, loss: Loss) -> FoldGaussians:
         found = mean_losses([part[None] for part in parts], table, loss)
         return FoldGaussians(_joined([each[fold] for fold in table.last]), placed(parts, table), float(found[0]))
 
-    return min((learnt(*shares) for shares in product(_SHARED, _ROUND)), key=lambda found: found.loss)
+    found = [learnt(*shares) for shares in product(_SHARED, _ROUND)]
+    finite = [each for each in found if np.isfinite(each.loss)]
+    if not finite:
+        raise InputError("the columns of X are too large for covariances: scale them")
+    return min(finite, key=lambda each: each.loss)
 
 
 class _Moments:
@@ -56,7 +61,7 @@ class _Moments:
         members = [(codes == code) * weights for code in np.unique(codes)]
         self.sizes = np.array([own.sum() for own in members])
         self.middles = np.stack([own @ z for own in members]) / self.sizes[:, None]
-        apart = ((z - middle, own) for middle, own in zip(self.middles, members, strict=True))
+        apart = ((z[own > 0] - middle, own[own > 0]) for middle, own in zip(self.middles, members, strict=True))
         self.squares = np.stack([gap.T @ (own[:, None] * gap) for gap, own in apart])
 
     def scores(self, shared: float, alone: float) -> GaussianScores:

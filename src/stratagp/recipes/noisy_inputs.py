@@ -80,12 +80,12 @@ class NoisyInputRecipe(Recipe):
         """What measurements tell, with the centres and spreads of the training rows."""
         x, std = rows.data.x, self.std
         spread = x.std(0, correction=0)
-        doubtful = (std >= spread) & (std > 0)
+        doubtful = (std > 0) & ((std >= spread) if self.normal else (spread == 0))
         if bool(doubtful.any()):
             name = rows.columns[int(doubtful.nonzero()[0, 0])]
             raise InputError(
                 f"errors of column {name!r} must have a standard deviation below that of its values, which they are a "
-                "part of: give a smaller one, in units of the column"
+                "part of: give a smaller one, in units of the column, or truth='flat' for a column that was set"
             )
         share = 1 - (std / spread).square() if self.normal else torch.ones_like(std)
         share = torch.where(std > 0, share, 1.0)

@@ -13,7 +13,7 @@ from stratagp.predictive import Classes, narrowed
 
 _WIDTHS = np.exp(np.linspace(np.log(0.2), np.log(4), 31))
 _PRIOR = 1.0  # standard deviation of the logarithm of a width
-_EVEN = 30.0  # precision of the weights around equal ones: what one row says of them is about 1
+_EVEN = 30.0  # precision of the weights around equal ones, as much as some thirty rows tell
 _MOST, _LEAST = 5, 0.02  # members, and the weight of one
 
 

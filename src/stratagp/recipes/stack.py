@@ -291,6 +291,10 @@ class _Trial:
             self.context.log(f"{candidate.name}: left out, {error}")
             return None
         member, told, wrong, learnt = found
+        if not bool(told[every].isfinite().all()):
+            self.trouble = f"{candidate.name} told rows nothing: numbers overflow, so scale the columns"
+            self.context.log(f"{candidate.name}: left out, what it tells is not finite")
+            return None
         density = mean_density(told[every].numpy(), self.codes)
         mean = float(wrong[every].mean())
         share = mean if self.rows.n_classes else mean**0.5

@@ -171,7 +171,7 @@ def _from_enough(model: VecchiaModel, foretold: float, context: FitContext) -> V
     more = model.seen_from(_MANY)
     gain = more.foretold() - foretold
     context.log(f"rows left out: {gain:.4f} nats each gained by {_MANY} neighbours instead of {_FEW}")
-    if gain < _WORTH:
+    if not gain >= _WORTH:  # nor where it is not a number
         return model
     more.prior.n_neighbours = _MANY
     return more
