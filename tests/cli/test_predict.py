@@ -178,3 +178,13 @@ def test_information_has_the_kernel_and_its_values(call, call_json, houses):
         assert f"{name} = {value:.4g}" in shown
     told = call_json("info", houses["model"])["learnt"]["values"]
     assert {each["name"]: each["value"] for each in told} == pytest.approx(found, rel=1e-12)
+
+
+def test_a_text_that_was_a_missing_value_of_the_fit_is_one_of_new_rows(call, call_json, here):
+    frame = table(40).astype({"size": object})
+    frame.loc[3, "size"] = frame.loc[7, "size"] = "?"
+    frame.to_csv("t.csv", index=False)
+    call("fit", "t.csv", "-t", "price", "--missing", "?", "--no-report", "-o", "model")
+    found = call_json("predict", "model", "t.csv")["predictions"]["mean"]
+    assert found == call_json("predict", "model", "t.csv", "--missing", "?")["predictions"]["mean"]
+    assert call_json("evaluate", "model", "t.csv")["rows"] == 40

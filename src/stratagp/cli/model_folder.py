@@ -109,7 +109,7 @@ class Fitted:
         about, settings = self._about(), self.settings
         text = self.choice.texts[0] if self.choice.alone else None
         content: dict[str, Any] = {"target": settings.target, "task": self.task, "text": text, "written": self.written}
-        content |= {"columns": [asdict(each) for each in self.columns], "about": about}
+        content |= {"columns": [asdict(each) for each in self.columns], "missing": settings.missing, "about": about}
         (out / TABLE).write_text(json.dumps(plain(content), indent=1, ensure_ascii=False) + "\n", "utf-8")
         here = settings.file != "-" and "://" not in settings.file
         repeat = replace(settings, file=str(Path(settings.file).absolute())) if here else settings
@@ -232,6 +232,7 @@ class Learnt:
         text: the column of texts, if that is all it sees; else None.
         about: the scores, why the model was chosen, and so on.
         written: whether classes are texts, as the file writes them, and not whole numbers.
+        missing: the texts that the fit took for missing values.
     """
 
     model: Any
@@ -241,12 +242,13 @@ class Learnt:
     text: str | None
     about: dict[str, Any]
     written: bool = False
+    missing: tuple[str, ...] = ()
 
     def rows(
         self, file: str, form: Format, console: Console, keep: Sequence[str] = ()
     ) -> tuple[Inputs, DataFrame, DataFrame]:
         """The inputs in a file, the table itself, and the columns to keep as the file writes them."""
-        table, name = TableFile(file, form), shown_name(file)
+        table, name = TableFile(file, form._replace(missing=form.missing + self.missing)), shown_name(file)
         texts = [each.name for each in self.schema.fields if each.kind in WRITTEN or each.written]
         frame = table.read([*texts, self.target] if self.written else texts)
         picked = [pick(frame, each, name) for each in keep]
@@ -311,7 +313,8 @@ def open_model(folder: str) -> Learnt:
     with quick_start():
         model = stratagp.load(folder)
     schema = stratagp.data.Schema([stratagp.data.Field(**each) for each in table["columns"]], table["categories"])
-    return Learnt(model, table["target"], table["task"], schema, table["text"], table["about"], table["written"])
+    own = {name: table[name] for name in ("target", "task", "text", "about", "written", "missing")}
+    return Learnt(model, schema=schema, **own)
 
 
 def read_table_file(folder: Path) -> dict[str, Any]:
@@ -322,6 +325,7 @@ def read_table_file(folder: Path) -> dict[str, Any]:
         found = json.loads(path.read_text("utf-8"))
         _check(found)
         more = {"categories": known, "written": bool(found.get("written")), "about": dict(found["about"])}
+        more["missing"] = tuple(map(str, found.get("missing", ())))
         return {**found, "target": str(found["target"]), **more}
     except FileNotFoundError:
         raise InputError(

@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 RUNNING = "running numbers"
+SEVERAL = "identifiers that occur several times"
 ROWS = 20  # below which the number of distinct values decides nothing
 _NAMED = re.compile(
     r"(?i:(^|[_\-. ])(id|ids|uuid|guid|key|index|row|rownames?|nr|serial|isbn|iban|ssn|sku|phone)\.?$"
@@ -49,11 +50,16 @@ def of_texts(name: str, texts: list[str], distinct: int) -> str | None:
 
     >>> of_texts("file", [f"img_{i:03}.png" for i in range(30)], 30)
     'file names'
+    >>> of_texts("sample_id", [f"S{i % 32}" for i in range(60)], 32)
+    'identifiers that occur several times'
     >>> of_texts("word", ["red", "blue"] * 15, 2) is None
     True
     """
-    if len(texts) < ROWS or distinct < _NAMES * len(texts):
+    if len(texts) < ROWS:
         return None
+    several = SEVERAL if _are_several(name, len(texts), distinct) else None
+    if distinct < _NAMES * len(texts):
+        return several
     different = set(texts)
     for what, shape in _SHAPES.items():
         often = distinct < _KEYS * len(texts) and what in ("keys", "file names")
@@ -64,7 +70,7 @@ def of_texts(name: str, texts: list[str], distinct: int) -> str | None:
         return "names"
     if _NAMED.search(name) and distinct >= _KEYS * len(texts) and max(map(len, different)) <= 64:
         return "an identifier by its name"
-    return None
+    return several
 
 
 def of_numbers(name: str, values: np.ndarray, distinct: int) -> str | None:
@@ -82,9 +88,12 @@ def of_numbers(name: str, values: np.ndarray, distinct: int) -> str | None:
     steps = values[0] in (0, 1) and bool((np.diff(values) == 1).all())
     if steps and not _QUANTITY.search(name):
         return RUNNING
-    if is_group(name) and distinct > max(ROWS, min(len(values) / 10, _GROUPS)):
-        return "identifiers that occur several times"
-    return None
+    return SEVERAL if _are_several(name, len(values), distinct) else None
+
+
+def _are_several(name: str, rows: int, distinct: int) -> bool:
+    """Whether a column that is named as a group has too many different values for categories."""
+    return is_group(name) and distinct > max(ROWS, min(rows / 10, _GROUPS))
 
 
 def is_code(name: str) -> bool:
