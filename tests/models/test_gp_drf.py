@@ -105,7 +105,7 @@ def test_one_layer_with_many_features_approaches_the_exact_process(kernel):
         model, *_ = linear_model(n_features, kernel, "quasi")
         errors.append((model.marginals(NEW).mean[:, 0] - exact[:, 0]).abs().max().item())
     assert errors[1] < 0.02
-    assert errors[1] < 0.3 * errors[0]
+    assert errors[1] < 0.4 * errors[0]
 
 
 def test_training_finds_the_best_belief():

@@ -108,6 +108,16 @@ def test_broken_off_again_and_again(tmp_path):
     same(fit(tmp_path), whole)
 
 
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_broken_off_between_the_last_step_of_an_epoch_and_its_score(tmp_path, monkeypatch, after):
+    whole, score, calls = fit(stages=1), Noisy.score, iter(range(9))
+    with monkeypatch.context() as patch:
+        patch.setattr(Noisy, "score", lambda model: breaks() if next(calls) == after else score(model))
+        with pytest.raises(Break):
+            fit(tmp_path, stages=1)
+    same(fit(tmp_path, stages=1), whole)
+
+
 def test_saves_are_rare_and_what_is_lost_is_done_again(tmp_path):
     whole = fit()
     with pytest.raises(Break):

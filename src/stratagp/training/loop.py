@@ -145,7 +145,7 @@ def _epochs(
             show.step(run.step(batch, total))
             if _must_stop(run, show, run.taken < total, bool(asked)):
                 break
-            if stage is not None:
+            if stage is not None and run.taken < total:  # after the last step, the epoch has to end first
                 stage.maybe_save(show)
         if history.ending == "terminated" and stage is not None:
             history.ending = "finished"  # as it will be once training continues from the saved state
