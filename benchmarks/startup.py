@@ -8,6 +8,7 @@ gaps and a positive target.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -31,16 +32,17 @@ STARTS = {
 }
 
 
-def start(arguments: list[str], folder: str) -> Callable[[], None]:
+def start(arguments: list[str], folder: str, threads: int) -> Callable[[], None]:
     """A function that runs a process to its end."""
 
     def run() -> None:
-        subprocess.run([sys.executable, *arguments], cwd=folder, check=True, capture_output=True)
+        own = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+        subprocess.run([sys.executable, *arguments], cwd=folder, env=own, check=True, capture_output=True)
 
     return run
 
 
-def learn(folder: str) -> None:
+def learn(folder: str, threads: int) -> None:
     """``model`` and ``new.csv`` in a folder."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"town": rng.choice(list("ABCD"), 400), "size": rng.normal(100, 20, 400).round(1)})
@@ -49,19 +51,19 @@ def learn(folder: str) -> None:
     table.loc[rng.random(400) < 0.1, "size"] = np.nan
     table.to_csv(Path(folder) / "all.csv", index=False)
     table.tail(10).to_csv(Path(folder) / "new.csv", index=False)
-    start(["-m", "stratagp", "fit", "all.csv", "-t", "price", "-o", "model", "--no-report"], folder)()
+    start(["-m", "stratagp", "fit", "all.csv", "-t", "price", "-o", "model", "--no-report"], folder, threads)()
 
 
-def measure(repeats: int) -> dict[str, float]:
+def measure(repeats: int, threads: int) -> dict[str, float]:
     """Seconds of each start."""
     with tempfile.TemporaryDirectory() as folder:
-        learn(folder)
-        return race({name: start(arguments, folder) for name, arguments in STARTS.items()}, repeats)
+        learn(folder, threads)
+        return race({name: start(arguments, folder, threads) for name, arguments in STARTS.items()}, repeats)
 
 
 def main() -> None:
     bench = Benchmark.from_command_line("startup", __doc__)
-    seconds = bench.row("starts", lambda: measure(3 if bench.quick else 7))
+    seconds = bench.row("starts", lambda: measure(3 if bench.quick else 7, bench.threads))
     if seconds:
         bench.show("Start-up", [{"start": name, "time": in_words(value)} for name, value in seconds.items()])
 
