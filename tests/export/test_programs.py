@@ -22,6 +22,7 @@ from tests.persistence.estimators import MAKERS, Fitted, fitted, mixed_frame, nu
 REFUSED = {
     "heteroscedastic": "noise that does not vary",
     "exact, many rows": "a factor in double precision",
+    "noisy inputs": "does not know layers of type Measured",
     "stack": "a stack cannot be exported",
     "stack of classes": "a stack cannot be exported",
     "stack of counts": "a stack cannot be exported",

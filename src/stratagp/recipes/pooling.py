@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.optimize import minimize
 from scipy.special import softmax
 
 from stratagp.predictive import Classes, narrowed
@@ -64,6 +63,8 @@ def pool_weights(logs: Float[np.ndarray, "n k c"], codes: Int[np.ndarray, " n"])
         value = -np.log(np.maximum(chances[n, codes], 1e-300)).sum() + 0.5 * _EVEN * far @ far
         slope = (np.einsum("nc,nkc->nk", chances, logs) - own).sum(0) + _EVEN * far
         return float(value) / len(n), slope / len(n)
+
+    from scipy.optimize import minimize  # slow to load, and only needed here
 
     simplex = {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like}
     found = minimize(
