@@ -51,7 +51,8 @@ def test_the_noise_comes_from_many_more_rows_than_other_values(monkeypatch):
         settled.prior.parameter("noise").assign(settled.prior.noise.item() / factor)
 
 
-def test_searches_are_judged_by_rows_that_they_have_not_seen():
+def test_searches_are_judged_by_rows_that_they_have_not_seen(monkeypatch):
+    monkeypatch.setattr(VecchiaRecipe, "_by_evidence", lambda recipe, model, rows, context: model)
     rng = np.random.default_rng(0)
     x = torch.from_numpy(rng.uniform(-2, 2, (1500, 2)))
     y = torch.sin(3 * x[:, :1]) * x[:, 1:]
