@@ -6,10 +6,8 @@ from typing import Any
 
 import stratagp
 from stratagp.cli.output import plain
-from stratagp.errors import StrataGPError
 
 _MOST = 60  # values
-_LONGEST = 600  # characters of a kernel
 
 
 def learnt_by(model: Any) -> dict[str, Any]:
@@ -21,22 +19,15 @@ def learnt_by(model: Any) -> dict[str, Any]:
     >>> found["kernel"][:7], [each["name"] for each in found["values"]]
     ('Matern(', ['kernel.lengthscale[x0]', 'kernel.variance', 'noise'])
     """
+    shown_kernel = stratagp.estimators.notebook.shown_kernel
     if isinstance(model, (stratagp.StrataRegressor, stratagp.StrataClassifier)):
         stack: Any = model.fitted_
         parts = zip(stack.members, stack.weights.tolist(), strict=True)
-        return {"members": [{"name": m.name, "weight": w, "kernel": _kernel(m.fitted.module)} for m, w in parts]}
+        kernels = ((m, w, shown_kernel(m.fitted.module, "kernel")) for m, w in parts)
+        return {"members": [{"name": m.name, "weight": w, "kernel": kernel} for m, w, kernel in kernels]}
     table = stratagp.report.learnt.learnt_table(model, with_errors=False)
     values = [{"name": row.name, "value": plain(row.value)} for row in table[:_MOST]]
-    return {"kernel": _kernel(model.model_), "values": values, "more_values": max(0, len(table) - _MOST)}
-
-
-def _kernel(module: Any) -> str | None:
-    """A kernel as text; None where a model has none, or one for each layer."""
-    try:
-        text = str(module.kernel)
-    except (AttributeError, StrataGPError):
-        return None
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return {"kernel": shown_kernel(model.model_, "kernel"), "values": values, "more_values": max(0, len(table) - _MOST)}
 
 
 def in_words(found: dict[str, Any]) -> list[list[str]]:

@@ -59,10 +59,10 @@ def learnt_values(model: Estimator, with_errors: bool) -> list[Hyperparameter]:
     return list(model.hyperparameters_)
 
 
-def shown_kernel(model: Estimator) -> str | None:
-    """A kernel as text; None where a model has none, or one for each layer."""
+def shown_kernel(model: Any, name: str = "kernel_") -> str | None:
+    """A kernel as text; None where a model has none of this name, or one for each layer."""
     try:
-        text = str(model.kernel_)
+        text = str(getattr(model, name))
     except (AttributeError, StrataGPError):
         return None
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
